@@ -1,0 +1,17 @@
+# CAF 0.17 from Debian: shared libraries and headers, no CMake config of its own.
+find_path(CAF_INCLUDE_DIR caf/all.hpp)
+foreach(component core io openssl)
+  find_library(CAF_${component}_LIBRARY caf_${component})
+  if(CAF_${component}_LIBRARY AND NOT TARGET CAF::${component})
+    add_library(CAF::${component} UNKNOWN IMPORTED)
+    set_target_properties(CAF::${component} PROPERTIES
+      IMPORTED_LOCATION "${CAF_${component}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${CAF_INCLUDE_DIR}")
+    set(CAF_${component}_FOUND TRUE)
+  endif()
+endforeach()
+find_package(Threads REQUIRED)
+target_link_libraries(CAF::core INTERFACE Threads::Threads)
+target_link_libraries(CAF::io INTERFACE CAF::core)
+target_link_libraries(CAF::openssl INTERFACE CAF::io)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CAF REQUIRED_VARS CAF_core_LIBRARY CAF_INCLUDE_DIR HANDLE_COMPONENTS)

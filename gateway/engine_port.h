@@ -1,0 +1,30 @@
+// EnginePort: all the loop thread knows of the engine, in messages. gateway_actor.cpp (the one CAF file here) implements it;
+// tests give a fake. Calls never block and may come from the loop thread only; answers come back through Server::post.
+#pragma once
+#include "messages/ids.h"
+#include "messages/message.h"
+#include "messages/request.capnp.h"
+
+namespace troupe::gateway {
+
+class EnginePort {
+ public:
+  virtual ~EnginePort() = default;
+  /// Spawns a RequestSession. It answers with RequestAdmitted, TokenDelta*, exactly one RequestFinished; if it dies, the port makes the
+  /// one terminal RequestFinished{error}.
+  virtual void submit(Message<messages::SubmitRequest> request) = 0;
+  virtual void cancel(RequestId request, bool silent) = 0;
+  virtual void grant_credit(RequestId request, std::uint32_t deltas) = 0;
+  virtual void connection_closed(std::uint64_t connection) = 0;
+};
+
+/// Where the engine's answers go: any thread; handed to the loop thread in order.
+class EngineEvents {
+ public:
+  virtual ~EngineEvents() = default;
+  virtual void admitted(Message<messages::RequestAdmitted> message) = 0;
+  virtual void delta(Message<messages::TokenDelta> message) = 0;
+  virtual void finished(Message<messages::RequestFinished> message) = 0;
+};
+
+}  // namespace troupe::gateway

@@ -1,0 +1,161 @@
+// Backend: what a layer is written against. Eager calls on views; one implementation a device.
+// Thread: one compute thread calls a backend at a time; calls are queued on the backend's one stream and finished by
+// synchronize() (the CPU completes at once). Kernels do not fail: shapes are checked at load, a broken one throws.
+// Invariant (DESIGN section 6): a row's result depends on that row, its sequence and the numerics id alone, never on the
+// batch, the split over threads, or the ISA.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::kernels {
+
+/// fp32 rows, row-major; `stride` in floats. Does not own.
+struct Rows {
+  float* data = nullptr;
+  std::size_t count = 0;   // rows
+  std::size_t width = 0;   // floats used of each row
+  std::size_t stride = 0;  // floats from row to row
+  float* row(std::size_t i) const { return data + i * stride; }
+  Rows slice(std::size_t first, std::size_t n) const { return {data + first * stride, n, width, stride}; }
+};
+
+/// Storage types of a model file that a backend can pack (names as in GGUF).
+enum class StorageType : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ6_K };
+
+/// One matrix of the file: `rows` outputs of `cols` inputs, in the file's block layout. Does not own.
+struct MatrixSource {
+  StorageType type = StorageType::kF32;
+  const std::byte* data = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+};
+
+/// Arithmetic of a matrix product's inputs; part of the numerics id.
+enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32 };
+enum class KvFormat : std::uint8_t { kInt8, kFp16, kFp32 };
+
+/// A packed weight: panels of 48 output columns (kernels/cpu/pack.h). Made by Backend::pack, used only with that backend.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  std::size_t rows() const { return rows_; }  // outputs
+  std::size_t cols() const { return cols_; }  // inputs
+  std::size_t bytes() const { return bytes_; }
+
+ protected:
+  std::size_t rows_ = 0, cols_ = 0, bytes_ = 0;
+};
+
+struct KvShape {
+  std::size_t layers = 0, kv_heads = 0, head_dim = 0, blocks = 0;
+  KvFormat format = KvFormat::kInt8;
+};
+
+/// K and V of all blocks: one slab a (layer, block) that holds all kv heads' K, V and scales.
+class KvCache {
+ public:
+  virtual ~KvCache() = default;
+  const KvShape& shape() const { return shape_; }
+  virtual std::size_t bytes() const = 0;
+  /// Copies positions [0, tokens) of `source` to `target` in every layer.
+  virtual void copy_block(std::uint32_t source, std::uint32_t target, std::size_t tokens) = 0;
+  /// Debug aid: fills a block with 0xff, so that a read of an unwritten slot shows. Bits of results must not change.
+  virtual void poison_block(std::uint32_t block) = 0;
+
+ protected:
+  KvShape shape_;
+};
+/// Bytes of one block over all layers.
+std::size_t kv_block_bytes(const KvShape& shape);
+
+/// Consecutive rows of the batch = consecutive positions of one sequence.
+struct SequenceRows {
+  std::size_t first_row = 0;
+  std::size_t rows = 0;
+  std::uint32_t position = 0;             // of first_row
+  const std::uint32_t* blocks = nullptr;  // table: position p lies in blocks[p / 32], slot p % 32
+};
+
+/// cos and sin of every position, [positions][head_dim / 2] each, computed once with fixed polynomials (notes: numerics section 4).
+struct RopeTable {
+  std::vector<float> cos, sin;
+  std::size_t half = 0;
+};
+RopeTable make_rope_table(std::size_t head_dim, double freq_base, std::size_t positions);
+
+/// One draw or score from a row of logits; the caller has applied penalties and bias.
+struct SampleRequest {
+  const float* logits = nullptr;  // [vocabulary], padded to 16 with -1e30
+  float temperature = 0.0F;       // 0 = greedy (argmax, lowest id wins)
+  float top_p = 1.0F, min_p = 0.0F;
+  std::uint32_t top_k = 0;
+  float uniform = 0.0F;              // [0, 1), Philox
+  std::uint32_t score = 0xffffffff;  // an id: no draw, only its log-probability
+  bool want_logprob = false;
+  std::uint32_t top_logprobs = 0;  // 0...20 best (id, logprob), natural log, before temperature
+};
+struct SampleResult {
+  std::uint32_t token = 0;
+  float logprob = 0.0F;
+  bool finite = true;  // false: NaN or infinite logits, no token
+  std::vector<std::uint32_t> top_ids;
+  std::vector<float> top_logprobs;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;    // "cpu"
+  virtual std::string description() const = 0;  // ISA level and threads, for the start-up line
+  virtual std::size_t threads() const = 0;
+  virtual Activations activations() const = 0;
+
+  /// Packs `sources` stacked along the outputs (so QKV and gate/up become one product). All have the same cols.
+  /// `progress(bytes)` is called from the calling thread.
+  virtual std::unique_ptr<Weight> pack(std::span<const MatrixSource> sources) = 0;
+  virtual std::unique_ptr<KvCache> make_kv_cache(const KvShape& shape) = 0;
+
+  /// y[i] = row ids[i] of the embedding matrix, dequantized (a tied head's packed weight serves).
+  virtual void embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) = 0;
+  virtual void rms_norm(Rows x, const float* weight, float eps, Rows y) = 0;
+  /// y = x W^T. x is quantized per row as `activations()` says.
+  virtual void linear(const Weight& weight, Rows x, Rows y) = 0;
+  /// y = rms_norm(x) W^T; composed by default.
+  virtual void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y);
+  /// y = swiglu(gate_up) W^T, gate = first half of a row, up = second half; composed by default.
+  virtual void swiglu_linear(Rows gate_up, const Weight& weight, Rows y);
+  virtual void swiglu(Rows gate_up, Rows y) = 0;
+  /// x += addend.
+  virtual void add(Rows x, Rows addend) = 0;
+  /// Rotates q and k of every row (row = [q heads | k heads | v heads] * head_dim) and stores K and V in their blocks.
+  virtual void rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,
+                           std::size_t layer) = 0;
+  /// out[row] = attention of the row's q heads over positions 0 ... its own. K and V of all rows are already stored.
+  virtual void attention(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const KvCache& kv, std::size_t layer,
+                         Rows out) = 0;
+  virtual void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) = 0;
+  /// All queued work is done and visible to the host.
+  virtual void synchronize() = 0;
+
+ private:
+  std::vector<float> scratch_;  // of the composed defaults
+};
+
+struct CpuOptions {
+  std::size_t threads = 0;  // 0 = cores of the process (n - 1 from 8 up)
+  bool pin = true;          // best effort
+  unsigned spin_us = 60;    // barrier spin before futex; 0 in tests
+  std::string isa;          // "" = best; "ref" | "avx2" | "avx512_vnni" forces a level (or env TROUPE_CPU_ISA)
+  Activations activations = Activations::kInt8Group32;
+};
+/// Throws std::invalid_argument for an ISA that this machine lacks or does not know.
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
+/// Levels this machine can run, best first: a subset of {"avx512_vnni", "avx2", "ref"}.
+std::vector<std::string> cpu_isa_levels();
+
+}  // namespace troupe::kernels

@@ -1,0 +1,48 @@
+// Executor: runs ForwardPlans on one rank: tables of sequences, the batch, segments, sampling. Knows bytes, never queues.
+// Thread: the shard's compute thread. Between segments it polls the abort flag and the fault hook.
+#pragma once
+#include "kernels/backend.h"
+#include "runtime/model/model.h"
+#include "runtime/plan/forward_plan.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+namespace troupe::exec {
+
+/// The abort flag was seen: the step has no result and its epoch is over.
+struct StepAborted : std::runtime_error {
+  StepAborted() : std::runtime_error("step aborted") {}
+};
+/// A plan does not continue the last one (a gap in steps, an unknown slot): the shard asks for a resync.
+struct PlanGap : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Called between segments with (step, segment); may throw or stall. Tests and --fault only.
+using FaultHook = std::function<void(std::uint64_t step, std::size_t segment, const std::atomic<bool>& abort)>;
+
+struct ExecutorOptions {
+  std::size_t device_blocks = 0;
+  kernels::KvFormat kv_format = kernels::KvFormat::kInt8;
+  FaultHook fault_hook;
+  bool poison_free_blocks = false;  // tests
+};
+
+class Executor {
+ public:
+  Executor(model::Model& model, kernels::Backend& backend, ExecutorOptions options);
+  ~Executor();
+  /// Empties all tables; the next plan must be step 1 of `epoch`. K and V bytes need no clearing.
+  void enter_epoch(GroupEpoch epoch);
+  plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort);
+  std::size_t kv_bytes() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troupe::exec

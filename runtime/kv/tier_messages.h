@@ -1,0 +1,82 @@
+// The tier protocol as plain values; mirrors messages/cache.capnp, which tells the rules. "Holder" = who stands above a tier:
+// the scheduler for the device tier. A lock or a lease goes back only by the holder, once no plan in flight names the block.
+#pragma once
+#include "messages/ids.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::kv {
+
+enum class MissReason : std::uint16_t {
+  kNone,
+  kNeverSeen,
+  kEvicted,
+  kOtherDomain,
+  kCheaperToCompute,
+  kMoveFailed,
+  kScoresWanted,
+  kTemplateRewrote
+};
+
+/// Tokens of one prompt by where their K and V came from.
+struct TierTokens {
+  std::uint32_t device = 0, host = 0, disk = 0, computed = 0;
+  friend bool operator==(const TierTokens&, const TierTokens&) = default;
+};
+struct CacheReport {
+  TierTokens tokens;
+  MissReason miss = MissReason::kNone;
+  std::uint32_t load_us = 0;
+  friend bool operator==(const CacheReport&, const CacheReport&) = default;
+};
+
+struct Match {
+  GroupEpoch epoch;
+  LockId lock;
+  std::uint32_t first_block = 0;
+  std::vector<BlockKey> keys;    // full blocks from first_block on
+  std::vector<TokenId> tokens;   // device tier only: ids from position 0 on
+  std::uint32_t max_tokens = 0;  // match no further
+};
+struct PrefixMatched {
+  GroupEpoch epoch;
+  LockId lock;
+  std::vector<BlockId> device_blocks;
+  std::vector<BlockId> host_blocks, disk_blocks;
+  BlockId tail_block = kNone32;   // first tail_tokens positions continue; locked under tail_lock; kNone32 = none
+  std::uint16_t tail_tokens = 0;  // 1...31
+  LockId tail_lock;
+  std::uint32_t host_us = 0, disk_us = 0;
+  MissReason miss = MissReason::kNone;
+  Incarnation host_tier = 0, disk_tier = 0;
+};
+struct LeaseBlocks {
+  GroupEpoch epoch;
+  LeaseId lease;
+  std::uint32_t blocks = 0;
+  bool contiguous = true;
+};
+struct BlocksLeased {
+  GroupEpoch epoch;
+  LeaseId lease;
+  std::vector<BlockRange> ranges;  // fewer than wanted, or none, is no error
+  std::uint32_t evictable = 0;
+};
+struct PublishBlocks {
+  GroupEpoch epoch;
+  LockId lock;
+  BlockKey parent;              // null = first block of a chain
+  std::vector<BlockKey> keys;   // one a full block, in chain order
+  std::vector<BlockId> blocks;  // one a key; one more if tail > 0
+  std::uint16_t tail = 0;       // positions in the last block, 1...31; 0 = none
+  std::vector<TokenId> tokens;  // ids of blocks and tail, in order
+};
+struct ReleaseBlocks {
+  GroupEpoch epoch;
+  std::vector<LockId> locks;
+  std::vector<BlockRange> leased;  // never published: free at once
+  std::uint32_t from_block = 0;
+};
+
+}  // namespace troupe::kv
