@@ -1,0 +1,53 @@
+// ShardEngine: everything of one rank below its actor: model file, backend, weights, executor. The Shard actor drives it; all calls come
+// from the shard's compute thread. Tests of actors give a fake.
+#pragma once
+#include "messages/error.h"
+#include "messages/ids.h"
+#include "runtime/exec/executor.h"
+#include "runtime/plan/forward_plan.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe::exec {
+
+/// Plain form of LoadShard, as far as one rank needs it.
+struct ShardSpec {
+  std::string model_path;
+  std::string activations = "int8";  // int8 (group 32) | int8-token | fp32
+  std::string kv_format = "int8";    // int8 | fp16 | fp32
+  std::uint64_t device_bytes = 0;    // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
+  std::size_t threads = 0;           // 0 = cores of the process
+  bool pin = true;
+  unsigned spin_us = 60;
+  std::string isa;                   // "" = best
+};
+
+struct ShardFacts {
+  Hash128 numerics;
+  Hash128 content;
+  std::uint32_t device_blocks = 0;
+  std::uint32_t context_tokens = 0;
+  std::uint64_t kv_bytes = 0, weight_bytes = 0;
+  std::string description;           // one line for the log and the start-up line
+};
+
+class ShardEngine {
+ public:
+  virtual ~ShardEngine() = default;
+  /// Loads and packs the weights, makes the KV pool. Once.
+  virtual Result<ShardFacts> load(const ShardSpec& spec, const std::function<void(std::size_t done, std::size_t total)>& progress) = 0;
+  virtual void enter_epoch(GroupEpoch epoch) = 0;
+  /// Throws StepAborted when `abort` was seen, PlanGap, or whatever a fault threw.
+  virtual plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) = 0;
+};
+
+std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook = {});
+
+/// Hook of `--fault` (tests): "throw:N" throws at every N-th step, "stall:N" stalls at every N-th step until the abort flag is set,
+/// "hang:N" stalls once at step N and ignores the flag. Empty spec: no hook. Steps are counted over the life of the shard.
+Result<FaultHook> parse_fault(const std::string& spec);
+
+}  // namespace troupe::exec
