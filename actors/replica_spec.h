@@ -1,0 +1,62 @@
+// What a replica is made of, as data: given once to the Company by the composition root.
+#pragma once
+#include "messages/ids.h"
+#include "runtime/base/metrics.h"
+#include "runtime/exec/shard_engine.h"
+#include "runtime/schedule/scheduler.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace troupe::actors {
+
+class Compute;
+
+/// How often something may be restarted before it is given up: `restarts` within `window`.
+struct RestartLimits {
+  std::uint32_t restarts = 2;
+  std::chrono::milliseconds window{60'000};
+};
+
+struct ReplicaSpec {
+  ReplicaId replica{1};
+  std::string model_name;  // as served
+  Hash128 model_content;   // hash of the model file
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const text::ChatTemplate> chat_template;
+  schedule::SchedulerOptions scheduler;  // context_tokens: 0 = the model's; eos: empty = the tokenizer's
+  exec::ShardSpec shard;
+  std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;
+  std::chrono::milliseconds watchdog{30'000};  // a step may take no longer; a second period ends the process
+  RestartLimits epochs{.restarts = 100, .window = std::chrono::milliseconds{60'000}};
+};
+
+/// What the node's supervisor watches over. All callbacks may come from any CAF worker and must not block.
+struct CompanySpec {
+  ReplicaSpec replica;
+  NodeId node{1};
+  std::shared_ptr<base::Metrics> metrics;  // must be given
+  RestartLimits actors;
+  std::uint32_t retry_budget = 3;  // how often a request may be admitted again after the loss of its scheduler
+  std::chrono::seconds session_ttl{3600};
+  std::size_t max_stored_tokens = 16U << 20;  // token ids the session store keeps in memory, over all responses
+  /// Nothing is left to serve: the process should end with `exit_code`. Streams have had their terminal events sent. At most once.
+  std::function<void(int exit_code, const std::string& reason)> on_fatal;
+  /// Load progress in bytes, at most 10 a second; and once when the first epoch is ready (facts of rank 0).
+  std::function<void(std::size_t done, std::size_t total)> on_load_progress;
+  std::function<void(const exec::ShardFacts& facts)> on_ready;
+  /// The drain that was asked for is over; `cut` requests were ended by its deadline. Once.
+  std::function<void(std::uint32_t cut)> on_drained;
+  /// Tests: another compute than a thread; a look at every message that an actor sends (sender, receiver's CAF id, schema name).
+  std::function<std::shared_ptr<Compute>()> make_compute;
+  std::function<void(std::string_view sender, std::uint64_t receiver, std::string_view message)> tap;
+};
+
+}  // namespace troupe::actors
