@@ -81,16 +81,21 @@ struct SequenceRows {
   const std::uint32_t* blocks = nullptr;  // table: position p lies in blocks[p / 32], slot p % 32
 };
 
-/// cos and sin of every position, [positions][head_dim / 2] each, computed once with fixed polynomials (notes: numerics section 4).
+/// Which two elements of a head make pair i: (2i, 2i + 1), as llama models in GGUF files have them, or (i, i + head_dim / 2).
+enum class RopePairs : std::uint8_t { kAdjacent, kHalves };
+
+/// cos and sin of every position, [positions][head_dim / 2] each, computed once with fixed polynomials in double (no libm).
 struct RopeTable {
   std::vector<float> cos, sin;
   std::size_t half = 0;
+  RopePairs pairs = RopePairs::kAdjacent;
 };
 RopeTable make_rope_table(std::size_t head_dim, double freq_base, std::size_t positions);
 
 /// One draw or score from a row of logits; the caller has applied penalties and bias.
 struct SampleRequest {
-  const float* logits = nullptr;  // [vocabulary], padded to 16 with -1e30
+  const float* logits = nullptr;  // [width]; entries at or below -1e30 (padding, banned ids) are never drawn
+  std::size_t width = 0;          // logits in the row, with or without its padding
   float temperature = 0.0F;       // 0 = greedy (argmax, lowest id wins)
   float top_p = 1.0F, min_p = 0.0F;
   std::uint32_t top_k = 0;
