@@ -38,6 +38,7 @@ struct Match {
   std::vector<BlockKey> keys;    // full blocks from first_block on
   std::vector<TokenId> tokens;   // device tier only: ids from position 0 on
   std::uint32_t max_tokens = 0;  // match no further
+  Hash128 domain;                // key domain: a match inside the first block compares tokens only within it
 };
 struct PrefixMatched {
   GroupEpoch epoch;
@@ -71,6 +72,7 @@ struct PublishBlocks {
   std::vector<BlockId> blocks;  // one a key; one more if tail > 0
   std::uint16_t tail = 0;       // positions in the last block, 1...31; 0 = none
   std::vector<TokenId> tokens;  // ids of blocks and tail, in order
+  Hash128 domain;               // key domain of the chain; decides the root where parent is null
 };
 struct ReleaseBlocks {
   GroupEpoch epoch;
