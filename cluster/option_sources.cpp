@@ -1,0 +1,98 @@
+// Command line (CLI11) and environment; the order of the sources. See option_sources.h.
+#include "cluster/option_sources.h"
+#include "messages/error_reasons.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+namespace troupe::cluster {
+namespace {
+
+/// What the command line said, by row: every value as text, in order.
+using GivenValues = std::map<const OptionRow*, std::vector<std::string>>;
+
+std::string first_line(std::string text) {
+  if (auto end = text.find('\n'); end != std::string::npos) text.resize(end);
+  return text;
+}
+
+void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
+  const bool flag = std::holds_alternative<bool Options::*>(row.field);
+  const bool list = std::holds_alternative<std::vector<std::string> Options::*>(row.field);
+  std::string names = row.positional ? std::string(row.name) : "--" + std::string(row.name);
+  if (!row.short_name.empty()) names += ",--" + std::string(row.short_name);
+  CLI::Option* option = nullptr;
+  if (flag) {
+    option = app.add_flag_callback(names, [&given, &row] { given[&row] = {"true"}; });
+  } else {
+    option = app.add_option_function<std::vector<std::string>>(
+        names, [&given, &row](const std::vector<std::string>& values) { given[&row] = values; });
+    option->expected(1, list ? 1 << 16 : 1);
+    option->allow_extra_args(false);
+    if (!list) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    const std::string value = option_text(Options{}, row);
+    const std::string allowed = allowed_text(row);
+    option->type_name(std::string(row.unit) + (allowed.empty() ? "" : " (" + allowed + ")") + (value.empty() ? "" : " [" + value + "]"));
+  }
+  option->description(std::string(row.help));
+  if (row.hidden) option->group("");
+}
+
+}  // namespace
+
+const char* process_environment(const std::string& name) { return std::getenv(name.c_str()); }
+
+Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::string>& arguments, const Environment& environment) {
+  const std::string command_name = command == kServe ? "serve" : "chat";
+  CLI::App app(command == kServe ? "Serves a model over HTTP and WebSocket, with a chat page at /."
+                                 : "Chats in the terminal: with the server at --url, or with MODEL in this process.",
+               "troupe " + command_name);
+  app.get_formatter()->column_width(40);
+  app.footer(
+      "Every option can also be set by an environment variable (--kv-memory: TROUPE_KV_MEMORY) and, for serve, by a key in the\n"
+      "file of --config. See docs/options.md.");
+  GivenValues given;
+  for (const OptionRow& row : option_table())
+    if ((row.commands & command) != 0) add_to(app, row, given);
+
+  ParsedOptions parsed;
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    parsed.help = app.help();
+    return parsed;
+  } catch (const CLI::ParseError& fault) {
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
+                      first_line(fault.what()) + "; 'troupe " + command_name + " --help' lists the options");
+  }
+
+  Options& options = parsed.options;
+  const OptionRow& config_row = *find_option("config");
+  if (auto found = given.find(&config_row); found != given.end())
+    options.config_file = found->second.back();
+  else if (const char* path = environment(environment_name(config_row)))
+    options.config_file = path;
+  if (!options.config_file.empty()) {
+    const std::string path = options.config_file;
+    if (auto status = apply_config_file(options, path); !status) return status.error();
+  }
+  for (const OptionRow& row : option_table()) {
+    const std::string name = environment_name(row);
+    const char* value = environment(name);
+    if (value == nullptr || &row == &config_row || (row.commands & command) == 0) continue;
+    clear_option(options, row);
+    if (auto status = set_option(options, row, value, name); !status) return status.error();
+  }
+  for (const auto& [row, values] : given) {
+    clear_option(options, *row);
+    for (const std::string& value : values)
+      if (auto status = set_option(options, *row, value, row->positional ? "MODEL" : "--" + std::string(row->name)); !status)
+        return status.error();
+  }
+  return parsed;
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,53 @@
+// The option table: one row an option. It gives the command line, the environment names, the keys of the config file, --help and
+// docs/options.md, so a new option is a field in options.h and a row here. Immutable; any thread.
+#pragma once
+#include "cluster/options.h"
+#include "messages/error.h"
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace troupe::cluster {
+
+/// Commands that take an option, as bits.
+enum CommandBits : unsigned { kServe = 1, kChat = 2 };
+
+using OptionField =
+    std::variant<std::string Options::*, std::uint64_t Options::*, double Options::*, bool Options::*, std::vector<std::string> Options::*>;
+
+struct OptionRow {
+  std::string_view name;  // as on the command line (after --) and in the file
+  std::string_view unit;  // "text", "number", "bytes", "path" ...: shown in the help; "bytes" accepts KiB, MiB, GiB
+  OptionField field = {};
+  double minimum = 0, maximum = 0;             // of numbers; equal: any
+  std::vector<std::string_view> choices = {};  // of texts; empty: any
+  std::string_view help;
+  unsigned commands = kServe | kChat;
+  bool positional = false;
+  bool hidden = false;               // for tests: not in the help or the docs
+  bool no_file = false;              // not a key of the config file
+  std::string_view short_name = {};  // second name on the command line
+};
+
+std::span<const OptionRow> option_table();
+const OptionRow* find_option(std::string_view name);
+/// "kv-memory" -> "TROUPE_KV_MEMORY".
+std::string environment_name(const OptionRow& row);
+
+/// Parses `text` and stores it. Error{bad_config} names `origin` ("--port", "TROUPE_PORT", "a.toml:3: port"), the value and what is
+/// allowed.
+Status set_option(Options& options, const OptionRow& row, std::string_view text, std::string_view origin);
+/// Lists: appends; a list given on the command line replaces that of the file.
+void clear_option(Options& options, const OptionRow& row);
+/// Current value as a user would write it; empty for an empty text.
+std::string option_text(const Options& options, const OptionRow& row);
+/// "1 to 65535", "int8, fp16 or fp32"; empty if anything goes.
+std::string allowed_text(const OptionRow& row);
+/// docs/options.md.
+std::string options_markdown();
+
+}  // namespace troupe::cluster

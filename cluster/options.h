@@ -1,0 +1,51 @@
+// Options: everything a user can set, as one plain struct. Filled from the option table (option_table.h) by
+// option_sources.h before any thread starts; read-only afterwards. Initialisers are the defaults.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::cluster {
+
+struct Options {
+  // Model and arithmetic.
+  std::string model;              // path of a GGUF file
+  std::string served_model_name;  // empty: what the file says
+  std::string activations = "int8";
+  std::string kv_format = "int8";
+  std::uint64_t kv_memory = 0;  // bytes; 0: min(25 % of RAM, 16 full contexts)
+  std::string isa;              // empty: the best
+  std::uint64_t threads = 0;    // 0: cores of the process
+  bool no_pin = false;
+
+  // Network.
+  std::string host = "127.0.0.1";
+  std::uint64_t port = 8080;
+  std::string api_key_file;
+  std::vector<std::string> allowed_origins;
+
+  // Scheduling.
+  std::string policy = "fcfs";
+  std::uint64_t max_sequences = 64;
+  std::uint64_t max_queue = 256;
+  std::uint64_t token_budget = 512;
+  std::uint64_t stall_budget_ms = 100;
+  std::uint64_t watchdog_ms = 30000;
+
+  // Process.
+  std::string config_file;
+  std::string log_level = "warning";
+  std::uint64_t grace_seconds = 30;
+  std::string fault;  // tests
+
+  // troupe chat.
+  std::string url;
+  std::string api_key;
+  std::string system_prompt;
+  std::string prompt;
+  std::uint64_t max_tokens = 0;  // 0: to the end of the context
+  double temperature = 0.7;
+  std::uint64_t seed = 0;
+};
+
+}  // namespace troupe::cluster
