@@ -22,7 +22,7 @@ struct ShardSpec {
   std::size_t threads = 0;           // 0 = cores of the process
   bool pin = true;
   unsigned spin_us = 60;
-  std::string isa;                   // "" = best
+  std::string isa;  // "" = best
 };
 
 struct ShardFacts {
@@ -31,7 +31,7 @@ struct ShardFacts {
   std::uint32_t device_blocks = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_bytes = 0, weight_bytes = 0;
-  std::string description;           // one line for the log and the start-up line
+  std::string description;  // one line for the log and the start-up line
 };
 
 class ShardEngine {

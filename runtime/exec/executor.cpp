@@ -1,0 +1,142 @@
+#include "runtime/exec/executor.h"
+
+#include "runtime/exec/sampling_step.h"
+#include "runtime/exec/segment_runner.h"
+#include "runtime/exec/sequence_table.h"
+#include "runtime/model/row_buffer.h"
+
+#include <chrono>
+#include <string>
+
+namespace troupe::exec {
+
+class Executor::State {
+ public:
+  State(model::Model& model, kernels::Backend& backend, ExecutorOptions options)
+      : model_(model),
+        backend_(backend),
+        poison_(options.poison_free_blocks),
+        runner_(model, backend, std::move(options.fault_hook)),
+        sampling_(model, backend),
+        sequences_(options.device_blocks),
+        hidden_(model.config().hidden) {
+    const model::ModelConfig& config = model.config();
+    kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format});
+  }
+
+  void enter_epoch(GroupEpoch epoch) {
+    epoch_ = epoch;
+    next_step_ = 1;
+    sequences_.clear();
+    if (!poison_) return;
+    for (std::size_t block = 0; block < kv_->shape().blocks; ++block) kv_->poison_block(static_cast<std::uint32_t>(block));
+  }
+
+  plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) {
+    const auto start = std::chrono::steady_clock::now();
+    if (plan.epoch != epoch_) throw PlanGap("plan of epoch " + std::to_string(plan.epoch.value));
+    if (plan.step.value != next_step_)
+      throw PlanGap("step " + std::to_string(plan.step.value) + " instead of " + std::to_string(next_step_));
+    next_step_ = 0;  // a step that fails half-way leaves tables that nothing may continue
+    const std::uint64_t after = plan.step.value + 1;
+
+    plan::ForwardResult result;
+    result.epoch = plan.epoch;
+    result.step = plan.step;
+    sequences_.apply(plan, [this](BlockId block) {
+      if (poison_) kv_->poison_block(block);
+    });
+    copy_blocks(plan);
+    if (const std::size_t rows = build_rows(plan); rows > 0) {
+      const kernels::Rows hidden = hidden_.rows(rows);
+      model_.embed(tokens_, hidden);
+      runner_.run({row_runs_, rows}, hidden, *kv_, plan.step, abort);
+      sampling_.run(plan.samples, positions_, hidden, sequences_, result);
+    }
+    backend_.synchronize();
+    if (abort.load(std::memory_order_relaxed)) throw StepAborted();
+    next_step_ = after;
+    const auto elapsed = std::chrono::steady_clock::now() - start;
+    result.compute_us = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count());
+    return result;
+  }
+
+  std::size_t kv_bytes() const { return kv_->bytes(); }
+
+ private:
+  void copy_blocks(const plan::ForwardPlan& plan) {
+    for (const plan::BlockMove& move : plan.moves) {
+      TROUPE_CHECK(move.from == Tier::kDevice && move.to == Tier::kDevice);
+      TROUPE_CHECK(move.source < kv_->shape().blocks && move.target < kv_->shape().blocks && move.source != move.target);
+      TROUPE_CHECK(move.tokens >= 1 && move.tokens <= kBlockTokens);
+      if (poison_) kv_->poison_block(move.target);
+      kv_->copy_block(move.source, move.target, move.tokens);
+    }
+  }
+
+  /// Token and position of every row, and the runs as kernels see them. Returns the number of rows.
+  std::size_t build_rows(const plan::ForwardPlan& plan) {
+    tokens_.clear();
+    positions_.clear();
+    row_runs_.clear();
+    for (const plan::RowRun& run : plan.runs) add_run(plan, run);
+    TROUPE_CHECK(tokens_.size() == plan.tokens.size());
+    for (const plan::Sample& sample : plan.samples) {
+      TROUPE_CHECK(sample.row < tokens_.size());
+      TROUPE_CHECK(sample.token == plan::kDraw || sample.token < model_.config().vocabulary);
+      sequences_.at(sample.sequence);
+    }
+    return tokens_.size();
+  }
+
+  void add_run(const plan::ForwardPlan& plan, const plan::RowRun& run) {
+    TROUPE_CHECK(run.rows > 0 && run.draft_rows == 0);
+    const std::size_t first_row = tokens_.size();
+    TROUPE_CHECK(run.rows <= plan.tokens.size() - first_row);
+    Sequence& sequence = sequences_.at(run.sequence);
+    const std::uint32_t position = run.position == plan::kNextPosition ? sequence.length : run.position;
+    if (position != sequence.length)
+      throw PlanGap("run at position " + std::to_string(position) + " of a sequence of " + std::to_string(sequence.length));
+    TROUPE_CHECK(run.rows <= model_.config().context && position <= model_.config().context - run.rows);
+    TROUPE_CHECK((position + run.rows - 1) / kBlockTokens < sequence.blocks.size());
+    for (std::uint32_t i = 0; i < run.rows; ++i) {
+      tokens_.push_back(resolve(plan.tokens[first_row + i], sequence));
+      positions_.push_back(position + i);
+    }
+    sequence.length = position + run.rows;
+    row_runs_.push_back({first_row, run.rows, position, sequence.blocks.data()});
+  }
+
+  TokenId resolve(TokenId token, const Sequence& sequence) const {
+    if (token == plan::kLastToken) {
+      if (!sequence.last) throw PlanGap("a row wants the last token of a sequence that has drawn none");
+      return *sequence.last;
+    }
+    TROUPE_CHECK(token < model_.config().vocabulary);
+    return token;
+  }
+
+  model::Model& model_;
+  kernels::Backend& backend_;
+  const bool poison_;
+  SegmentRunner runner_;
+  SamplingStep sampling_;
+  SequenceTable sequences_;
+  std::unique_ptr<kernels::KvCache> kv_;
+  GroupEpoch epoch_;
+  std::uint64_t next_step_ = 0;  // 0 = no plan may run before the next epoch
+  // Of the step that runs.
+  model::RowBuffer hidden_;
+  std::vector<TokenId> tokens_;
+  std::vector<std::uint32_t> positions_;
+  std::vector<kernels::SequenceRows> row_runs_;
+};
+
+Executor::Executor(model::Model& model, kernels::Backend& backend, ExecutorOptions options)
+    : state_(std::make_unique<State>(model, backend, std::move(options))) {}
+Executor::~Executor() = default;
+void Executor::enter_epoch(GroupEpoch epoch) { state_->enter_epoch(epoch); }
+plan::ForwardResult Executor::run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) { return state_->run(plan, abort); }
+std::size_t Executor::kv_bytes() const { return state_->kv_bytes(); }
+
+}  // namespace troupe::exec

@@ -1,0 +1,123 @@
+#include "runtime/exec/shard_engine.h"
+
+#include "messages/error_reasons.h"
+#include "runtime/exec/kv_memory.h"
+#include "runtime/weights/gguf_file.h"
+
+#include <array>
+#include <cstdio>
+#include <new>
+#include <string_view>
+
+namespace troupe::exec {
+namespace {
+
+template <class Value>
+struct NamedOption {
+  std::string_view name;
+  Value value;
+};
+constexpr std::array<NamedOption<kernels::Activations>, 3> kActivations{{
+    {"int8", kernels::Activations::kInt8Group32},
+    {"int8-token", kernels::Activations::kInt8Token},
+    {"fp32", kernels::Activations::kFp32},
+}};
+constexpr std::array<NamedOption<kernels::KvFormat>, 3> kKvFormats{{
+    {"int8", kernels::KvFormat::kInt8},
+    {"fp16", kernels::KvFormat::kFp16},
+    {"fp32", kernels::KvFormat::kFp32},
+}};
+
+Error bad_option(const std::string& option, std::string what) {
+  return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, option + ": " + std::move(what), option);
+}
+
+template <class Table>
+auto look_up(const Table& table, const std::string& option, const std::string& name) -> Result<decltype(table[0].value)> {
+  std::string known;
+  for (const auto& row : table) {
+    if (row.name == name) return row.value;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return bad_option(option, "'" + name + "' is not one of " + known);
+}
+
+class CpuShardEngine final : public ShardEngine {
+ public:
+  explicit CpuShardEngine(FaultHook fault_hook) : fault_hook_(std::move(fault_hook)) {}
+
+  Result<ShardFacts> load(const ShardSpec& spec, const std::function<void(std::size_t, std::size_t)>& progress) override {
+    TROUPE_CHECK(!executor_);
+    try {
+      return load_all(spec, progress);
+    } catch (const std::bad_alloc&) {
+      return make_error(ErrorClass::kUnavailable, ErrorReason::kOutOfMemory,
+                        "not enough memory for the model and its cache; give less with --kv-memory", "kv-memory");
+    }
+  }
+
+  void enter_epoch(GroupEpoch epoch) override {
+    TROUPE_CHECK(executor_);
+    executor_->enter_epoch(epoch);
+  }
+
+  plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {
+    TROUPE_CHECK(executor_);
+    return executor_->run(plan, abort);
+  }
+
+ private:
+  Result<ShardFacts> load_all(const ShardSpec& spec, const model::LoadProgress& progress) {
+    const auto activations = look_up(kActivations, "activations", spec.activations);
+    if (!activations) return activations.error();
+    const auto kv_format = look_up(kKvFormats, "kv", spec.kv_format);
+    if (!kv_format) return kv_format.error();
+    auto file = weights::GgufFile::open(spec.model_path);
+    if (!file) return file.error();
+    const auto config = model::read_config(**file);  // before anything large
+    if (!config) return config.error();
+
+    try {
+      backend_ = kernels::make_cpu_backend({spec.threads, spec.pin, spec.spin_us, spec.isa, *activations});
+    } catch (const std::invalid_argument& refused) {
+      return bad_option("isa", refused.what());
+    }
+    const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format});
+    const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
+    if (!blocks) return blocks.error();
+    auto model = model::load_model(*file, *backend_, progress);
+    if (!model) return model.error();
+    model_ = std::move(*model);
+    executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, fault_hook_, false});
+    return facts(**file, spec, *activations, *kv_format, *blocks);
+  }
+
+  ShardFacts facts(const weights::GgufFile& file, const ShardSpec& spec, kernels::Activations activations, kernels::KvFormat kv_format,
+                   std::uint32_t blocks) const {
+    ShardFacts facts;
+    facts.content = file.content_hash();
+    facts.numerics = model::numerics_id(facts.content, activations, kv_format);
+    facts.device_blocks = blocks;
+    facts.context_tokens = static_cast<std::uint32_t>(model_->config().context);
+    facts.kv_bytes = executor_->kv_bytes();
+    facts.weight_bytes = model_->weight_bytes();
+    char line[256];
+    std::snprintf(line, sizeof line, "%s, %zu layers, %.0f MiB of weights; %s; activations %s; KV %s, %.0f MiB = %zu tokens",
+                  model_->config().architecture.c_str(), model_->config().layers, static_cast<double>(facts.weight_bytes) / (1 << 20),
+                  backend_->description().c_str(), spec.activations.c_str(), spec.kv_format.c_str(),
+                  static_cast<double>(facts.kv_bytes) / (1 << 20), static_cast<std::size_t>(blocks) * kBlockTokens);
+    facts.description = line;
+    return facts;
+  }
+
+  FaultHook fault_hook_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook) { return std::make_unique<CpuShardEngine>(std::move(fault_hook)); }
+
+}  // namespace troupe::exec

@@ -1,0 +1,100 @@
+#include "runtime/model/weight_loader.h"
+
+#include "runtime/model/config_reader.h"
+#include "runtime/weights/format_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+namespace troupe::model {
+
+WeightLoader::WeightLoader(const weights::GgufFile& file, kernels::Backend& backend, LoadProgress progress)
+    : file_(file), backend_(backend), progress_(std::move(progress)) {
+  for (const weights::Tensor& tensor : file.tensors()) total_ += tensor.bytes;
+}
+
+const weights::Tensor* WeightLoader::find(const std::string& name, std::size_t rows, std::size_t cols) {
+  if (error_) return nullptr;
+  const weights::Tensor* tensor = file_.find(name);
+  if (tensor == nullptr) {
+    error_ = file_.bad("tensor " + name, "missing");
+    return nullptr;
+  }
+  const kernels::MatrixSource matrix = tensor->matrix();
+  if (tensor->shape.size() > 2 || matrix.rows != rows || matrix.cols != cols) {
+    std::string shape;
+    for (const std::uint64_t n : tensor->shape) shape += (shape.empty() ? "" : " x ") + std::to_string(n);
+    error_ = file_.bad("tensor " + name, "shape is " + shape + ", the configuration asks for " + std::to_string(cols) +
+                                             (rows > 1 ? " x " + std::to_string(rows) : ""));
+    return nullptr;
+  }
+  return tensor;
+}
+
+std::vector<std::byte> WeightLoader::halves_order(const weights::Tensor& tensor, std::size_t head_dim) {
+  const kernels::MatrixSource matrix = tensor.matrix();
+  const std::size_t row_bytes = tensor.bytes / matrix.rows;
+  std::vector<std::byte> ordered(tensor.bytes);
+  for (std::size_t row = 0; row < matrix.rows; ++row) {
+    const std::size_t head = row / head_dim, in_head = row % head_dim;
+    const std::size_t half = in_head / (head_dim / 2), pair = in_head % (head_dim / 2);
+    const std::size_t stored = head * head_dim + 2 * pair + half;
+    std::memcpy(ordered.data() + row * row_bytes, matrix.data + stored * row_bytes, row_bytes);
+  }
+  return ordered;
+}
+
+std::unique_ptr<kernels::Weight> WeightLoader::matrix(std::span<const WantedMatrix> wanted) {
+  std::vector<kernels::MatrixSource> sources;
+  std::vector<std::vector<std::byte>> reordered;  // outlives pack()
+  std::size_t bytes = 0;
+  for (const WantedMatrix& want : wanted) {
+    const weights::Tensor* tensor = find(want.name, want.rows, want.cols);
+    if (tensor == nullptr) return nullptr;
+    kernels::MatrixSource source = tensor->matrix();
+    if (want.order == RowOrder::kPairsToHalves) {
+      reordered.push_back(halves_order(*tensor, want.head_dim));
+      source.data = reordered.back().data();
+    }
+    sources.push_back(source);
+    bytes += tensor->bytes;
+  }
+  std::unique_ptr<kernels::Weight> packed;
+  try {
+    packed = backend_.pack(sources);
+  } catch (const std::invalid_argument& refused) {  // a format or shape that no kernel takes
+    error_ = unsupported(file_, "tensor " + wanted.front().name, refused.what());
+    return nullptr;
+  }
+  done(bytes);
+  return packed;
+}
+
+std::vector<float> WeightLoader::vector(const std::string& name, std::size_t length) {
+  const weights::Tensor* tensor = find(name, 1, length);
+  if (tensor == nullptr) return {};
+  const weights::Format& format = weights::format_of(tensor->type);
+  // Block formats are stored in whole blocks; the file reader has checked that the blocks fill `bytes`.
+  const std::size_t blocks = tensor->bytes / format.block_bytes;
+  std::vector<float> values(std::max((length + 15) / 16 * 16, blocks * format.block_elements), 0.0F);
+  format.dequantize(tensor->data, blocks, values.data());
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+    error_ = file_.bad("tensor " + name, "holds a value that is not finite");
+    return {};
+  }
+  done(tensor->bytes);
+  return values;
+}
+
+void WeightLoader::refuse(const std::string& name, std::string why) {
+  if (!error_ && file_.find(name) != nullptr) error_ = unsupported(file_, "tensor " + name, std::move(why));
+}
+
+void WeightLoader::done(std::size_t bytes) {
+  done_ += bytes;
+  if (progress_) progress_(std::min(done_, total_), total_);
+}
+
+}  // namespace troupe::model
