@@ -21,5 +21,7 @@ struct Format {
 std::span<const Format> formats();
 const Format* find_format(std::uint32_t gguf_type);
 const Format& format_of(kernels::StorageType type);
+/// ggml's name of a type number, supported or not; "unknown" for a number without one. For error texts.
+std::string_view gguf_type_name(std::uint32_t gguf_type);
 
 }  // namespace troupe::weights
