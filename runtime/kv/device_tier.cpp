@@ -1,0 +1,243 @@
+#include "runtime/kv/device_tier.h"
+
+#include "messages/error.h"
+#include "runtime/kv/block_pool.h"
+#include "runtime/kv/prefix_tree.h"
+
+#include <algorithm>
+#include <deque>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace troupe::kv {
+namespace {
+
+constexpr std::size_t kEvictedKeysKept = 65536;
+constexpr std::uint64_t kTailLockBit = std::uint64_t{1} << 63;  // locks that the tier names itself; schedulers count from 1
+
+/// Keys lately evicted, to tell "evicted" from "never seen". Bounded; the oldest are forgotten.
+class EvictedKeys {
+ public:
+  void add(const BlockKey& key) {
+    if (!known_.insert(key).second) return;
+    order_.push_back(key);
+    if (order_.size() > kEvictedKeysKept) {
+      known_.erase(order_.front());
+      order_.pop_front();
+    }
+  }
+  bool contains(const BlockKey& key) const { return known_.contains(key); }
+  void clear() {
+    known_.clear();
+    order_.clear();
+  }
+
+ private:
+  std::unordered_set<BlockKey> known_;
+  std::deque<BlockKey> order_;
+};
+
+/// What one lock holds: nodes of the tree, and blocks that could not enter it.
+struct Lock {
+  std::vector<TreeNode*> nodes;
+  std::vector<BlockId> shadows;
+};
+
+}  // namespace
+
+class DeviceTier::State {
+ public:
+  void begin_epoch(GroupEpoch epoch, std::uint32_t blocks);
+  PrefixMatched match(const Match& request);
+  BlocksLeased lease(const LeaseBlocks& request);
+  void publish(const PublishBlocks& request);
+  void release(const ReleaseBlocks& request);
+  DeviceTierStats stats() const;
+  void check_invariants() const;
+
+ private:
+  void release_lock(LockId id, std::uint32_t from_block);
+  void hold(TreeNode& node, LockId lock);
+  void keep_private(BlockId block, LockId lock);
+  TreeNode* publish_block(TreeNode* parent, const BlockKey& key, BlockId block, std::span<const TokenId> tokens, LockId lock);
+  MissReason miss_reason(const Match& request, const PrefixTree::Found& found) const;
+
+  GroupEpoch epoch_;
+  BlockPool pool_;
+  PrefixTree tree_;
+  std::unordered_map<LockId, Lock> locks_;
+  EvictedKeys evicted_;
+  std::uint64_t tail_locks_ = 0;
+  DeviceTierStats counters_;  // the four counters only
+};
+
+void DeviceTier::State::begin_epoch(GroupEpoch epoch, std::uint32_t blocks) {
+  epoch_ = epoch;
+  tree_.clear();
+  locks_.clear();
+  evicted_.clear();
+  pool_.reset(blocks);
+}
+
+PrefixMatched DeviceTier::State::match(const Match& request) {
+  PrefixMatched answer;
+  answer.epoch = request.epoch;
+  answer.lock = request.lock;
+  if (request.epoch != epoch_) return answer;
+  TROUPE_CHECK(request.lock && !locks_.contains(request.lock));
+  const PrefixTree::Found found = tree_.match(request.domain, request.keys, request.tokens, request.max_tokens);
+  for (TreeNode* node : found.chain) {
+    hold(*node, request.lock);
+    answer.device_blocks.push_back(node->block);
+  }
+  if (found.tail != nullptr) {
+    answer.tail_block = found.tail->block;
+    answer.tail_tokens = found.tail_tokens;
+    answer.tail_lock = LockId{kTailLockBit | ++tail_locks_};
+    hold(*found.tail, answer.tail_lock);
+  }
+  answer.miss = miss_reason(request, found);
+  counters_.query_tokens += request.tokens.size();
+  counters_.hit_tokens += found.chain.size() * kBlockTokens + found.tail_tokens;
+  return answer;
+}
+
+MissReason DeviceTier::State::miss_reason(const Match& request, const PrefixTree::Found& found) const {
+  const std::size_t matched = found.chain.size() * kBlockTokens + found.tail_tokens;
+  if (matched >= request.max_tokens) return request.max_tokens + 1 < request.tokens.size() ? MissReason::kScoresWanted : MissReason::kNone;
+  if (found.chain.size() < request.keys.size() && evicted_.contains(request.keys[found.chain.size()])) return MissReason::kEvicted;
+  const auto first_block = std::span(request.tokens).first(std::min<std::size_t>(request.tokens.size(), kBlockTokens));
+  if (matched == 0 && tree_.in_other_domain(request.domain, first_block)) return MissReason::kOtherDomain;
+  return MissReason::kNeverSeen;
+}
+
+BlocksLeased DeviceTier::State::lease(const LeaseBlocks& request) {
+  BlocksLeased answer;
+  answer.epoch = request.epoch;
+  answer.lease = request.lease;
+  if (request.epoch != epoch_) return answer;
+  while (pool_.count(BlockState::kFree) < request.blocks && tree_.evictable() > 0) {
+    const PrefixTree::Evicted gone = tree_.evict();
+    pool_.change(gone.block, BlockState::kCached, BlockState::kFree);
+    if (gone.key) evicted_.add(gone.key);
+    ++counters_.evicted_blocks;
+  }
+  answer.ranges = pool_.lease(request.blocks);
+  answer.evictable = pool_.count(BlockState::kFree) + tree_.evictable();
+  return answer;
+}
+
+void DeviceTier::State::publish(const PublishBlocks& request) {
+  if (request.epoch != epoch_) return;
+  const std::size_t full = request.keys.size();
+  TROUPE_CHECK(request.blocks.size() == full + (request.tail > 0 ? 1 : 0) && request.tail < kBlockTokens);
+  TROUPE_CHECK(request.tokens.size() == full * kBlockTokens + request.tail);
+  const std::span<const TokenId> tokens(request.tokens);
+  TreeNode* at = nullptr;  // null: the parent is gone
+  if (request.parent)
+    at = tree_.find(request.parent);
+  else if (!request.blocks.empty())
+    at = &tree_.root(request.domain);
+  for (std::size_t i = 0; i < full; ++i)
+    at = publish_block(at, request.keys[i], request.blocks[i], tokens.subspan(i * kBlockTokens, kBlockTokens), request.lock);
+  if (request.tail > 0) publish_block(at, BlockKey{}, request.blocks.back(), tokens.last(request.tail), request.lock);
+}
+
+/// Returns the node that now stands for these tokens; null if none does.
+TreeNode* DeviceTier::State::publish_block(TreeNode* parent, const BlockKey& key, BlockId block, std::span<const TokenId> tokens,
+                                           LockId lock) {
+  TROUPE_CHECK(pool_.state(block) == BlockState::kLeased);
+  TreeNode* existing = nullptr;
+  if (parent != nullptr) existing = key ? tree_.find(key) : tree_.find_extension(*parent, tokens);
+  if (parent == nullptr || existing != nullptr) {
+    if (existing != nullptr) tree_.touch(*existing);
+    keep_private(block, lock);
+    return existing;
+  }
+  std::vector<BlockId> removed;
+  pool_.change(block, BlockState::kLeased, BlockState::kCached);
+  TreeNode& node = tree_.insert(*parent, key, block, tokens, removed);
+  if (lock) hold(node, lock);
+  for (BlockId shorter : removed) pool_.change(shorter, BlockState::kCached, BlockState::kFree);
+  ++counters_.published_blocks;
+  return &node;
+}
+
+void DeviceTier::State::keep_private(BlockId block, LockId lock) {
+  if (!lock) return pool_.change(block, BlockState::kLeased, BlockState::kFree);
+  pool_.change(block, BlockState::kLeased, BlockState::kShadow);
+  locks_[lock].shadows.push_back(block);
+}
+
+void DeviceTier::State::hold(TreeNode& node, LockId lock) {
+  tree_.lock(node);
+  locks_[lock].nodes.push_back(&node);
+}
+
+void DeviceTier::State::release(const ReleaseBlocks& request) {
+  if (request.epoch != epoch_) return;
+  TROUPE_CHECK(request.from_block == 0 || request.locks.size() == 1);
+  for (LockId lock : request.locks) release_lock(lock, request.from_block);
+  for (const BlockRange& range : request.leased)
+    for (BlockId block = range.first; block < range.first + range.count; ++block)
+      pool_.change(block, BlockState::kLeased, BlockState::kFree);
+}
+
+void DeviceTier::State::release_lock(LockId id, std::uint32_t from_block) {
+  const auto at = locks_.find(id);
+  if (at == locks_.end()) return;  // it never held anything
+  Lock& lock = at->second;
+  // Deepest first: then only the last node of a chain has ancestors left to unpin.
+  while (!lock.nodes.empty() && lock.nodes.back()->index >= from_block) {
+    tree_.unlock(*lock.nodes.back());
+    lock.nodes.pop_back();
+  }
+  if (from_block > 0) return;
+  for (BlockId block : lock.shadows) pool_.change(block, BlockState::kShadow, BlockState::kFree);
+  locks_.erase(at);
+}
+
+DeviceTierStats DeviceTier::State::stats() const {
+  DeviceTierStats stats = counters_;
+  stats.total = pool_.total();
+  stats.free = pool_.count(BlockState::kFree);
+  stats.leased = pool_.count(BlockState::kLeased) + pool_.count(BlockState::kShadow);
+  stats.cached = tree_.size();
+  stats.locked = tree_.locked();
+  return stats;
+}
+
+void DeviceTier::State::check_invariants() const {
+  pool_.check_invariants();
+  tree_.check_invariants();
+  std::unordered_map<const TreeNode*, std::uint32_t> held;
+  std::uint32_t shadows = 0;
+  for (const auto& [id, lock] : locks_) {
+    for (const TreeNode* node : lock.nodes) ++held[node];
+    for (BlockId block : lock.shadows) TROUPE_CHECK(pool_.state(block) == BlockState::kShadow);
+    shadows += static_cast<std::uint32_t>(lock.shadows.size());
+  }
+  TROUPE_CHECK(shadows == pool_.count(BlockState::kShadow));
+  TROUPE_CHECK(tree_.size() == pool_.count(BlockState::kCached));
+  std::uint32_t held_nodes = 0;
+  for (const TreeNode* node : tree_.nodes()) {
+    TROUPE_CHECK(pool_.state(node->block) == BlockState::kCached);
+    const auto count = held.find(node);
+    TROUPE_CHECK(node->locks == (count == held.end() ? 0 : count->second));
+    held_nodes += count == held.end() ? 0 : 1;
+  }
+  TROUPE_CHECK(held_nodes == held.size());  // no lock on a node that is gone
+}
+
+DeviceTier::DeviceTier() : state_(std::make_unique<State>()) {}
+DeviceTier::~DeviceTier() = default;
+void DeviceTier::begin_epoch(GroupEpoch epoch, std::uint32_t blocks) { state_->begin_epoch(epoch, blocks); }
+PrefixMatched DeviceTier::match(const Match& request) { return state_->match(request); }
+BlocksLeased DeviceTier::lease(const LeaseBlocks& request) { return state_->lease(request); }
+void DeviceTier::publish(const PublishBlocks& request) { state_->publish(request); }
+void DeviceTier::release(const ReleaseBlocks& request) { state_->release(request); }
+DeviceTierStats DeviceTier::stats() const { return state_->stats(); }
+void DeviceTier::check_invariants() const { state_->check_invariants(); }
+
+}  // namespace troupe::kv
