@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <sstream>
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 namespace troupe::cluster {
@@ -30,12 +29,13 @@ Result<std::string> scalar_text(const toml::node& node, const std::string& place
 }  // namespace
 
 Status apply_config_text(Options& options, std::string_view text, const std::string& name) {
-  toml::parse_result parsed = toml::parse(text, name);
-  if (!parsed) {
-    const toml::parse_error& fault = parsed.error();
+  toml::table table;
+  try {
+    table = toml::parse(text, name);
+  } catch (const toml::parse_error& fault) {
     return bad_file(name + ":" + std::to_string(fault.source().begin.line), std::string(fault.description()));
   }
-  for (auto&& [key, node] : parsed.table()) {
+  for (auto&& [key, node] : table) {
     const std::string key_text(key.str());
     const std::string place = name + ":" + std::to_string(key.source().begin.line) + ": " + key_text;
     const OptionRow* row = find_option(key_text);
