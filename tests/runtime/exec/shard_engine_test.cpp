@@ -1,0 +1,120 @@
+#include "runtime/exec/shard_engine.h"
+
+#include "messages/error_reasons.h"
+#include "tests/support/tiny_model.h"
+
+#include <catch2/catch.hpp>
+
+using namespace troupe;
+
+namespace {
+
+exec::ShardSpec tiny_spec() {
+  exec::ShardSpec spec;
+  spec.model_path = test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_shard_test", {}).string();
+  spec.threads = 1;
+  spec.pin = false;
+  spec.spin_us = 0;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("A shard loads a model, says what it has, and runs a plan", "[shard_engine]") {
+  auto engine = exec::make_shard_engine();
+  std::size_t last = 0, total = 0;
+  const auto facts = engine->load(tiny_spec(), [&](std::size_t done, std::size_t all) {
+    CHECK(done >= last);
+    last = done;
+    total = all;
+  });
+  REQUIRE(facts.ok());
+  CHECK(last == total);
+  CHECK(total > 0);
+  CHECK(facts->context_tokens == 512);
+  CHECK(facts->device_blocks == 16 * 512 / kBlockTokens);
+  CHECK(facts->kv_bytes > 0);
+  CHECK(facts->weight_bytes > 0);
+  CHECK(facts->numerics);
+  CHECK(facts->content);
+  CHECK(facts->description.find("llama") != std::string::npos);
+
+  engine->enter_epoch({3});
+  plan::ForwardPlan plan;
+  plan.epoch = {3};
+  plan.step = {1};
+  plan::AddedSequence added;
+  added.blocks = {0};
+  plan.added = {added};
+  plan.runs = {{{0}, 0, 2, 0}};
+  plan.tokens = {10, 11};
+  plan.samples = {{1, {0}, plan::kDraw, 0, 0}};
+  const std::atomic<bool> abort{false};
+  const auto result = engine->run(plan, abort);
+  CHECK(result.tokens.size() == 1);
+  CHECK(result.compute_us > 0);
+}
+
+TEST_CASE("The numerics id follows the options, not the threads or the ISA", "[shard_engine]") {
+  const auto id = [](const exec::ShardSpec& spec) { return exec::make_shard_engine()->load(spec, {}).value().numerics; };
+  exec::ShardSpec spec = tiny_spec();
+  const Hash128 base = id(spec);
+  spec.threads = 2;
+  spec.isa = "ref";
+  CHECK(id(spec) == base);
+  spec.kv_format = "fp16";
+  CHECK(id(spec) != base);
+  spec.kv_format = "int8";
+  spec.activations = "fp32";
+  CHECK(id(spec) != base);
+}
+
+TEST_CASE("What cannot be loaded is an error that names the option or the file", "[shard_engine]") {
+  exec::ShardSpec spec = tiny_spec();
+  std::string parameter, text;
+  SECTION("activations") {
+    spec.activations = "int7";
+    parameter = "activations";
+    text = "int8, int8-token, fp32";
+  }
+  SECTION("kv") {
+    spec.kv_format = "int4";
+    parameter = "kv";
+    text = "int8, fp16, fp32";
+  }
+  SECTION("isa") {
+    spec.isa = "sse9";
+    parameter = "isa";
+    text = "sse9";
+  }
+  SECTION("too little kv memory") {
+    spec.device_bytes = 1;
+    parameter = "kv-memory";
+    text = "blocks";
+  }
+  SECTION("no file") {
+    spec.model_path += ".missing";
+    text = ".missing";
+  }
+  const auto facts = exec::make_shard_engine()->load(spec, {});
+  REQUIRE_FALSE(facts.ok());
+  INFO(facts.error().client_text);
+  if (!parameter.empty()) CHECK(facts.error().parameter == parameter);
+  CHECK(facts.error().client_text.find(text) != std::string::npos);
+}
+
+TEST_CASE("A fault hook reaches the step", "[shard_engine]") {
+  auto engine = exec::make_shard_engine(*exec::parse_fault("throw:1"));
+  REQUIRE(engine->load(tiny_spec(), {}).ok());
+  engine->enter_epoch({1});
+  plan::ForwardPlan plan;
+  plan.epoch = {1};
+  plan.step = {1};
+  plan::AddedSequence added;
+  added.blocks = {0};
+  plan.added = {added};
+  plan.runs = {{{0}, 0, 1, 0}};
+  plan.tokens = {10};
+  const std::atomic<bool> abort{false};
+  CHECK_THROWS_WITH(engine->run(plan, abort), Catch::Contains("fault hook"));
+}
