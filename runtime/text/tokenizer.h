@@ -33,6 +33,8 @@ class Tokenizer {
   static Result<std::shared_ptr<const Tokenizer>> make(Vocabulary vocabulary);
   ~Tokenizer();
 
+  /// Any bytes are taken. A byte for which the vocabulary has no token (SmolLM2's lacks 21, such as 0x04 and those that UTF-8 never
+  /// uses) is left out, as the reference does; with all bytes there, decode(encode(x, false)) == x.
   /// `control_tokens`: whether "<|im_start|>" and the like become their ids, or plain text.
   std::vector<TokenId> encode(std::string_view text, bool control_tokens) const;
   /// Pieces are one text for the merges; a control token is recognised only if it lies wholly in pieces that allow it.
@@ -45,6 +47,7 @@ class Tokenizer {
   std::size_t size() const;
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
+  bool add_bos() const;  // whether the model wants `bos` before plain text; encode never adds it by itself
   /// All ids that end a generation: eos, eot, <|im_end|>, <|endoftext|> where they exist as control tokens.
   const std::vector<TokenId>& end_of_generation() const;
   /// Hash of vocabulary, merges and rule.
