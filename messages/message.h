@@ -2,6 +2,7 @@
 // a message is never copied; between processes its bytes travel as they are (messages/caf_types.h).
 // Any thread may read a message; nobody changes one after it was built.
 #pragma once
+#include <capnp/generated-header-support.h>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <kj/array.h>
