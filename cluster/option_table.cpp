@@ -42,7 +42,7 @@ std::span<const OptionRow> option_table() {
       {.name = "served-model-name",
        .unit = "text",
        .field = &Options::served_model_name,
-       .help = "Name of the model in the API; empty: the file's own"},
+       .help = "Name of the model in the API; empty: the name of the file"},
       {.name = "threads",
        .unit = "number",
        .field = &Options::threads,

@@ -1,0 +1,54 @@
+// The program `troupe`: picks a command, gives it its options, returns its exit code. Everything else lives in the commands.
+#include "cluster/chat_command.h"
+#include "cluster/option_sources.h"
+#include "cluster/serve_command.h"
+#include "runtime/base/log.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+constexpr const char* kUsage =
+    "usage: troupe COMMAND [arguments]\n"
+    "\n"
+    "  serve MODEL   serve a model over HTTP and WebSocket, with a chat page\n"
+    "  chat          chat in the terminal: --url of a server, or MODEL in this process\n"
+    "  options       all options as a Markdown page\n"
+    "\n"
+    "'troupe COMMAND --help' lists the options of a command.\n";
+
+int run_with_options(CommandBits command, const std::vector<std::string>& arguments) {
+  auto parsed = parse_options(command, arguments, process_environment);
+  if (!parsed) {
+    std::fprintf(stderr, "troupe: %s\n", parsed.error().client_text.c_str());
+    return 1;
+  }
+  if (!parsed->help.empty()) {
+    std::fputs(parsed->help.c_str(), stdout);
+    return 0;
+  }
+  base::set_log_level(parsed->options.log_level);
+  return command == kServe ? run_serve(parsed->options) : run_chat(parsed->options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
+  if (command == "serve") return run_with_options(kServe, arguments);
+  if (command == "chat") return run_with_options(kChat, arguments);
+  const bool help = command == "--help" || command == "-h" || command == "help";
+  if (command == "options")
+    std::fputs(options_markdown().c_str(), stdout);
+  else if (help)
+    std::fputs(kUsage, stdout);
+  else
+    std::fprintf(stderr, "troupe: %s\n%s", command.empty() ? "no command given" : ("unknown command: " + command).c_str(), kUsage);
+  return command == "options" || help ? 0 : 1;
+}

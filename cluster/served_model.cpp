@@ -1,0 +1,49 @@
+// See served_model.h.
+#include "cluster/served_model.h"
+#include "messages/error_reasons.h"
+#include "runtime/model/model.h"
+#include "runtime/weights/gguf_file.h"
+
+#include <filesystem>
+
+namespace troupe::cluster {
+namespace {
+
+std::string token_text(const text::Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? std::string(tokenizer.bytes(*id)) : std::string();
+}
+
+}  // namespace
+
+Result<ServedModel> open_served_model(const std::string& path, const std::string& name) {
+  if (path.empty())
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
+                      "no model is named; give the path of a GGUF file, for example: troupe serve model.gguf", "model");
+  auto file = weights::GgufFile::open(path);
+  if (!file) return file.error();
+  auto config = model::read_config(**file);
+  if (!config) return config.error();
+  auto vocabulary = weights::read_vocabulary(**file);
+  if (!vocabulary) return vocabulary.error();
+  auto tokenizer = text::Tokenizer::make(std::move(*vocabulary));
+  if (!tokenizer) return tokenizer.error();
+  auto chat_template =
+      text::ChatTemplate::compile((*file)->text("tokenizer.chat_template").value_or(""), token_text(**tokenizer, (*tokenizer)->bos()),
+                                  token_text(**tokenizer, (*tokenizer)->eos()));
+  if (!chat_template) {
+    Error error = chat_template.error();
+    error.client_text = path + ": tokenizer.chat_template: " + error.client_text;
+    return error;
+  }
+  ServedModel served;
+  served.path = path;
+  served.name = name.empty() ? std::filesystem::path(path).stem().string() : name;
+  served.content = (*file)->content_hash();
+  served.file_bytes = (*file)->size_bytes();
+  served.context_tokens = static_cast<std::uint32_t>(config->context);
+  served.tokenizer = *tokenizer;
+  served.chat_template = *chat_template;
+  return served;
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,64 @@
+// See start_report.h.
+#include "cluster/start_report.h"
+
+#include <cstdio>
+#include <string>
+#include <unistd.h>
+
+namespace troupe::cluster {
+namespace {
+
+constexpr int kBarCells = 30;
+
+std::string mebibytes(std::uint64_t bytes) {
+  char text[40];
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  std::snprintf(text, sizeof text, mib < 10240 ? "%.0f MiB" : "%.1f GiB", mib < 10240 ? mib : mib / 1024);
+  return text;
+}
+
+}  // namespace
+
+StartReport::StartReport() : terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void StartReport::progress(std::size_t done, std::size_t total) {
+  std::lock_guard lock(mutex_);
+  if (!terminal_ || total == 0) return;
+  const auto filled = static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * kBarCells);
+  std::string bar;
+  for (int i = 0; i < kBarCells; ++i) bar += i < filled ? "█" : "░";
+  std::fprintf(stderr, "\rLoading %s %3.0f %%", bar.c_str(), 100.0 * static_cast<double>(done) / static_cast<double>(total));
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void StartReport::erase_bar() {
+  if (drawn_) std::fputs("\r\033[K", stderr);
+  drawn_ = false;
+}
+
+void StartReport::line(const std::string& text) {
+  std::lock_guard lock(mutex_);
+  erase_bar();
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void StartReport::ready(const Options& options, const ReadyNode& node) {
+  const auto& [model, facts, url] = node;
+  std::lock_guard lock(mutex_);
+  erase_bar();
+  const std::uint64_t positions = std::uint64_t{facts.device_blocks} * kBlockTokens;
+  std::fprintf(stderr, "model    %s (%s), context %u tokens\n", model.name.c_str(), mebibytes(model.file_bytes).c_str(),
+               facts.context_tokens);
+  std::fprintf(stderr, "compute  %s\n", facts.description.c_str());
+  std::fprintf(stderr, "memory   weights %s, keys and values %s as %s for %llu tokens (%.1f full contexts; --kv-memory)\n",
+               mebibytes(facts.weight_bytes).c_str(), mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(),
+               static_cast<unsigned long long>(positions),
+               facts.context_tokens == 0 ? 0.0 : static_cast<double>(positions) / facts.context_tokens);
+  std::fprintf(stderr, "access   %s\n", options.api_key_file.empty() ? "no key needed (--api-key-file)" : "API key needed");
+  std::fflush(stderr);
+  std::printf("Chat page: %s/\n", url.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace troupe::cluster
