@@ -1,0 +1,57 @@
+// What is the same for all backends: composed defaults of fused ops, the size of KV blocks, the RoPE table.
+#include "kernels/backend.h"
+
+#include "kernels/fixed_math.h"
+
+#include <stdexcept>
+
+namespace troupe::kernels {
+
+std::size_t kv_block_bytes(const KvShape& shape) {
+  constexpr std::size_t kTokens = 32;
+  std::size_t head = 0;
+  switch (shape.format) {
+    case KvFormat::kInt8: head = 2 * kTokens * (shape.head_dim + sizeof(float)); break;
+    case KvFormat::kFp16: head = 2 * kTokens * shape.head_dim * 2; break;
+    case KvFormat::kFp32: head = 2 * kTokens * shape.head_dim * 4; break;
+  }
+  return shape.layers * shape.kv_heads * head;
+}
+
+RopeTable make_rope_table(std::size_t head_dim, double freq_base, std::size_t positions) {
+  if (head_dim == 0 || head_dim % 2) throw std::invalid_argument("rope: head size must be even and positive");
+  if (!(freq_base >= 1.0 && freq_base <= 1e15)) throw std::invalid_argument("rope: frequency base must be in 1...1e15");
+  if (positions > 1'600'000) throw std::invalid_argument("rope: at most 1600000 positions");
+  RopeTable table;
+  table.half = head_dim / 2;
+  table.cos.resize(positions * table.half);
+  table.sin.resize(positions * table.half);
+  const double log_base = fixed_log(freq_base);
+  for (std::size_t i = 0; i < table.half; ++i) {
+    const double frequency = fixed_exp(-(2.0 * static_cast<double>(i) / static_cast<double>(head_dim)) * log_base);
+    for (std::size_t p = 0; p < positions; ++p) {
+      double sine = 0, cosine = 0;
+      fixed_sin_cos(static_cast<double>(p) * frequency, sine, cosine);
+      table.cos[p * table.half + i] = static_cast<float>(cosine);
+      table.sin[p * table.half + i] = static_cast<float>(sine);
+    }
+  }
+  return table;
+}
+
+void Backend::norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
+  scratch_.resize(x.count * x.width);
+  const Rows normed{scratch_.data(), x.count, x.width, x.width};
+  rms_norm(x, norm_weight, eps, normed);
+  linear(weight, normed, y);
+}
+
+void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
+  const std::size_t width = gate_up.width / 2;
+  scratch_.resize(gate_up.count * width);
+  const Rows gated{scratch_.data(), gate_up.count, width, width};
+  swiglu(gate_up, gated);
+  linear(weight, gated, y);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,109 @@
+// Sixteen virtual lanes as one 512-bit register.
+namespace troupe::kernels::cpu::TROUPE_ISA {
+namespace {
+
+constexpr int kProductRows = 4, kProductVectors = 3;  // register tiles only: no result depends on them
+constexpr int kFloatRows = 8, kFloatVectors = 3;
+constexpr int kAttentionTile = 4;
+constexpr int kScoreVectors = 2, kValueVectors = 4;
+
+using Floats = __m512;
+using Ints = __m512i;
+using Mask = __mmask16;
+using UnsignedBytes = __m512i;
+using SignedBytes = __m512i;
+using Nibbles = __m512i;
+using SignedQuad = __m512i;
+using UnsignedQuad = __m512i;
+using NibbleSum = __m512i;
+
+TROUPE_INLINE Mask first(int n) { return static_cast<Mask>(n >= 16 ? 0xffffU : n <= 0 ? 0U : (1U << n) - 1); }
+TROUPE_INLINE Floats set(float x) { return _mm512_set1_ps(x); }
+TROUPE_INLINE Ints set_int(std::int32_t x) { return _mm512_set1_epi32(x); }
+TROUPE_INLINE Floats load(const float* p) { return _mm512_loadu_ps(p); }
+TROUPE_INLINE Floats load(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+TROUPE_INLINE void store(float* p, Floats x) { _mm512_storeu_ps(p, x); }
+TROUPE_INLINE void store(float* p, Floats x, int n) { _mm512_mask_storeu_ps(p, first(n), x); }
+TROUPE_INLINE Floats load_half(const std::uint16_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+TROUPE_INLINE void store_half(std::uint16_t* p, Floats x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TROUPE_INLINE Floats load_bfloat(const std::uint16_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+TROUPE_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+TROUPE_INLINE Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+TROUPE_INLINE Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+TROUPE_INLINE Floats div(Floats a, Floats b) { return _mm512_div_ps(a, b); }
+TROUPE_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+TROUPE_INLINE Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+TROUPE_INLINE Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+TROUPE_INLINE Floats abs(Floats a) { return _mm512_abs_ps(a); }
+TROUPE_INLINE Floats to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
+TROUPE_INLINE Ints to_ints(Floats a) { return _mm512_cvtps_epi32(a); }
+TROUPE_INLINE Floats add_exponent(Floats p, Floats t) {
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23)));
+}
+
+TROUPE_INLINE Mask greater(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+TROUPE_INLINE Mask greater_equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
+TROUPE_INLINE Mask equal(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+TROUPE_INLINE unsigned mask_bits(Mask m) { return m; }
+TROUPE_INLINE Floats select(Mask m, Floats a, Floats b) { return _mm512_mask_blend_ps(m, b, a); }
+
+TROUPE_INLINE Floats max_of_lanes(Floats v) {
+  v = max(v, _mm512_shuffle_f32x4(v, v, 0x4e));
+  v = max(v, _mm512_shuffle_f32x4(v, v, 0xb1));
+  v = max(v, _mm512_permute_ps(v, 0x4e));
+  return max(v, _mm512_permute_ps(v, 0xb1));
+}
+TROUPE_INLINE float low(Floats v) { return _mm512_cvtss_f32(v); }
+TROUPE_INLINE float sum_of_lanes(Floats v) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+TROUPE_INLINE int sum_of_ints(Ints v) { return _mm512_reduce_add_epi32(v); }
+TROUPE_INLINE void store_signed_bytes(std::int8_t* p, Ints v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(v)); }
+/// v >= 0.
+TROUPE_INLINE void store_unsigned_bytes(std::uint8_t* p, Ints v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(v));
+}
+TROUPE_INLINE void deinterleave(Floats a, Floats b, Floats& even, Floats& odd) {
+  const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  even = _mm512_permutex2var_ps(a, evens, b);
+  odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(evens, _mm512_set1_epi32(1)), b);
+}
+TROUPE_INLINE void interleave(Floats even, Floats odd, Floats& a, Floats& b) {
+  const __m512i lower = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  a = _mm512_permutex2var_ps(even, lower, odd);
+  b = _mm512_permutex2var_ps(even, _mm512_add_epi32(lower, _mm512_set1_epi32(8)), odd);
+}
+
+// vpdpbusd is exact: unsigned weights (w + 128, or a nibble) x signed activations, an embedded broadcast.
+TROUPE_INLINE UnsignedBytes load_unsigned(const void* p) { return _mm512_loadu_si512(p); }
+TROUPE_INLINE SignedBytes load_signed(const void* p) { return _mm512_loadu_si512(p); }
+TROUPE_INLINE SignedQuad signed_quad(std::int32_t x) { return set_int(x); }
+TROUPE_INLINE UnsignedQuad unsigned_quad(std::int32_t x) { return set_int(x); }
+TROUPE_INLINE Ints bias(std::int32_t sum) { return set_int(-128 * sum); }
+TROUPE_INLINE Ints dot_weights(Ints c, UnsignedBytes w, SignedQuad x) { return _mm512_dpbusd_epi32(c, w, x); }
+TROUPE_INLINE Ints dot_values(Ints c, SignedBytes v, UnsignedQuad p) { return _mm512_dpbusd_epi32(c, p, v); }
+
+TROUPE_INLINE Nibbles load_nibbles(const void* p) { return _mm512_loadu_si512(p); }
+TROUPE_INLINE Nibbles low_nibbles(Nibbles x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+TROUPE_INLINE Nibbles high_nibbles(Nibbles x) { return low_nibbles(_mm512_srli_epi16(x, 4)); }
+TROUPE_INLINE NibbleSum no_nibbles() { return _mm512_setzero_si512(); }
+TROUPE_INLINE NibbleSum dot_nibbles(NibbleSum c, Nibbles w, SignedQuad x) { return _mm512_dpbusd_epi32(c, w, x); }
+TROUPE_INLINE NibbleSum join(NibbleSum a, NibbleSum b) { return _mm512_add_epi32(a, b); }
+TROUPE_INLINE Ints nibble_total(NibbleSum x) { return x; }
+
+TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
+  const __m512i shifted = _mm512_srl_epi32(_mm512_loadu_si512(p), _mm_cvtsi32_si128(shift));
+  return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
+}
+
+}  // namespace
+}  // namespace troupe::kernels::cpu::TROUPE_ISA

@@ -1,0 +1,264 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <stdexcept>
+
+namespace troupe::kernels::cpu {
+namespace {
+
+/// Up to here every thread prepares all rows itself: cheaper than a barrier.
+constexpr std::size_t kFewRows = 4;
+/// Multiply-adds (or elements, times 64) below which a second thread costs more than it brings.
+constexpr std::size_t kSmallWork = 64 * 1024;
+constexpr std::size_t kRowsOfShare = 64;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::invalid_argument(what);
+}
+
+}  // namespace
+
+void ProductInput::reserve_int8(std::size_t rows, std::size_t cols, bool per_group) {
+  const std::size_t groups = cols / kGroup;
+  int8_.stride = cols + 64;  // rows a power of two apart would share cache sets
+  if (values_.size() < rows * int8_.stride) values_.resize(rows * int8_.stride);
+  if (scales_.size() < rows * groups) {
+    scales_.resize(rows * groups);
+    scaled_sums_.resize(rows * groups);
+    half_sums_.resize(2 * rows * groups);
+  }
+  int8_.values = values_.data();
+  int8_.scales = scales_.data();
+  int8_.scaled_sums = scaled_sums_.data();
+  int8_.half_sums = half_sums_.data();
+  int8_.per_group = per_group;
+}
+
+void ProductInput::reserve_float(std::size_t rows, std::size_t cols) {
+  float_stride_ = (cols + 15) / 16 * 16;
+  if (floats_.size() < rows * float_stride_) floats_.resize(rows * float_stride_);
+}
+
+CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
+    : kernels_(kernels),
+      activations_(options.activations),
+      team_({options.threads, options.pin, options.spin_us}),
+      own_inputs_(team_.size()),
+      attention_scratch_(team_.size()),
+      samplers_(team_.size()) {}
+
+std::string CpuBackend::description() const {
+  return "cpu " + std::string(isa_name(kernels_.isa)) + ", " + std::to_string(team_.size()) + (team_.size() == 1 ? " thread" : " threads");
+}
+
+std::unique_ptr<Weight> CpuBackend::pack(std::span<const MatrixSource> sources) { return std::make_unique<PackedWeight>(sources, team_); }
+std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvShape& shape) { return std::make_unique<CpuKvCache>(shape); }
+
+/// Calls op(row) for all rows, shared among the team if there is enough to do.
+template <typename Op>
+void CpuBackend::for_rows(std::size_t rows, std::size_t work_per_row, Op op) {
+  const auto share = [&](const ThreadTeam::Member& member) {
+    for (std::size_t i = member.begin(rows); i < member.end(rows); ++i) op(i);
+  };
+  if (rows > 1 && rows * work_per_row * 64 > kSmallWork * 4)
+    team_.run(share);
+  else
+    team_.run_alone(share);
+}
+
+void CpuBackend::embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) {
+  const auto& packed = static_cast<const PackedWeight&>(table);
+  require(y.count == ids.size() && y.width == packed.cols(), "embed: shape of the result");
+  for (const std::uint32_t id : ids) require(id < packed.rows(), "embed: token id beyond the vocabulary");
+  for_rows(y.count, y.width, [&](std::size_t i) { packed.unpack_row(ids[i], y.row(i)); });
+}
+
+void CpuBackend::rms_norm(Rows x, const float* weight, float eps, Rows y) {
+  require(x.count == y.count && x.width == y.width, "rms_norm: shape of the result");
+  for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.rms_norm(x.row(i), weight, static_cast<int>(x.width), eps, y.row(i)); });
+}
+
+void CpuBackend::swiglu(Rows gate_up, Rows y) {
+  require(gate_up.count == y.count && gate_up.width == 2 * y.width, "swiglu: shape of the result");
+  for_rows(y.count, y.width,
+           [&](std::size_t i) { kernels_.rows.swiglu(gate_up.row(i), gate_up.row(i) + y.width, static_cast<int>(y.width), y.row(i)); });
+}
+
+void CpuBackend::add(Rows x, Rows addend) {
+  require(x.count == addend.count && x.width == addend.width, "add: shapes differ");
+  for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.add(x.row(i), addend.row(i), static_cast<int>(x.width)); });
+}
+
+void CpuBackend::linear(const Weight& weight, Rows x, Rows y) { product({Source::Kind::kPlain, x, nullptr, 0}, weight, y); }
+
+void CpuBackend::norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
+  product({Source::Kind::kNorm, x, norm_weight, eps}, weight, y);
+}
+
+void CpuBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
+  product({Source::Kind::kSwiglu, gate_up, nullptr, 0}, weight, y);
+}
+
+void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
+  const auto& packed = static_cast<const PackedWeight&>(weight);
+  const std::size_t rows = source.x.count, cols = packed.cols();
+  require(source.x.width == (source.kind == Source::Kind::kSwiglu ? 2 * cols : cols), "linear: width of the input");
+  require(y.count == rows && y.width == packed.rows(), "linear: shape of the result");
+  if (rows == 0) return;
+  bool want_int8 = false, want_float = false;
+  for (const WeightSegment& segment : packed.segments()) (uses_int8(segment.format) ? want_int8 : want_float) = true;
+  const bool alone = rows * packed.rows() * cols < kSmallWork;
+  const bool few = rows <= kFewRows;
+  const auto reserve = [&](ProductInput& input) {
+    if (want_int8) input.reserve_int8(rows, cols, activations_ == Activations::kInt8Group32);
+    input.reserve_float(rows, cols);
+  };
+  if (!few) reserve(shared_input_);
+  const auto work = [&](const ThreadTeam::Member& member) {
+    ProductInput& input = few ? own_inputs_[member.index()] : shared_input_;
+    if (few) reserve(input);
+    const std::size_t begin = few ? 0 : member.begin(rows), end = few ? rows : member.end(rows);
+    for (std::size_t i = begin; i < end; ++i) prepare_row(source, i, cols, want_int8, want_float, input);
+    if (!few) member.barrier();
+    multiply(source, packed, input, y, member);
+  };
+  if (alone)
+    team_.run_alone(work);
+  else
+    team_.run(work);
+}
+
+void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float,
+                             ProductInput& input) const {
+  const float* x = source.x.row(row);
+  const int n = static_cast<int>(cols);
+  if (source.kind != Source::Kind::kPlain) {
+    float* to = input.float_row(row);
+    if (source.kind == Source::Kind::kNorm)
+      kernels_.rows.rms_norm(x, source.norm_weight, n, source.eps, to);
+    else
+      kernels_.rows.swiglu(x, x + cols, n, to);
+    x = to;
+  }
+  static_cast<void>(want_float);  // fp32 rows lie in place already: in x, or where the fused op has written them
+  if (want_int8) kernels_.matmul.quantize_row(x, n, input.int8(), row);
+}
+
+/// A thread takes neighbouring panels, for all rows; with fewer panels than threads, it takes a range of (64 rows, panel) pairs.
+void CpuBackend::multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y,
+                          const ThreadTeam::Member& member) const {
+  const std::size_t panels = weight.panels(), rows = y.count;
+  const bool by_panels = panels >= member.count() || rows <= kRowsOfShare;
+  const std::size_t shares = by_panels ? 1 : (rows + kRowsOfShare - 1) / kRowsOfShare;
+  const std::size_t begin = member.begin(shares * panels), end = member.end(shares * panels);
+  for (std::size_t share = 0; share < shares; ++share) {
+    const std::size_t row0 = by_panels ? 0 : share * kRowsOfShare, row1 = by_panels ? rows : std::min(rows, row0 + kRowsOfShare);
+    for (const WeightSegment& segment : weight.segments()) {
+      const std::size_t first = share * panels + segment.first_panel;
+      const std::size_t from = std::max(begin, first), to = std::min(end, first + segment.panels);
+      if (from < to) multiply_segment(source, segment, weight.cols(), input, y, row0, row1, from - first, to - first);
+    }
+  }
+}
+
+void CpuBackend::multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y,
+                                  std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) const {
+  float* to = y.data + segment.first_output;
+  if (uses_int8(segment.format)) {
+    const Int8Product p{
+        segment.format, segment.bytes, segment.panel_bytes, static_cast<int>(cols / kGroup), segment.outputs, input.int8(), to, y.stride};
+    kernels_.matmul.multiply_int8(p, row0, row1, panel0, panel1);
+    return;
+  }
+  const bool plain = source.kind == Source::Kind::kPlain;
+  const FloatProduct p{segment.format,
+                       segment.bytes,
+                       segment.panel_bytes,
+                       static_cast<int>(cols),
+                       segment.outputs,
+                       plain ? source.x.data : input.float_row(0),
+                       plain ? source.x.stride : input.float_stride(),
+                       to,
+                       y.stride};
+  kernels_.matmul.multiply_float(p, row0, row1, panel0, panel1);
+}
+
+void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,
+                             std::size_t layer) {
+  auto& cache = static_cast<CpuKvCache&>(kv);
+  const KvShape& shape = cache.shape();
+  const std::size_t dim = shape.head_dim, kv_heads = shape.kv_heads;
+  require(qkv.width == (q_heads + 2 * kv_heads) * dim, "rope_append: width of a row");
+  require(rope.half * 2 == dim, "rope_append: the table is for another head size");
+  require(layer < shape.layers, "rope_append: no such layer");
+  const auto store = shape.format == KvFormat::kInt8   ? kernels_.attention.store_int8
+                     : shape.format == KvFormat::kFp16 ? kernels_.attention.store_f16
+                                                       : kernels_.attention.store_f32;
+  const std::size_t positions = rope.cos.size() / rope.half;
+  for (const SequenceRows& s : sequences) {
+    require(s.first_row + s.rows <= qkv.count, "rope_append: rows beyond the batch");
+    require(s.position + s.rows <= positions, "rope_append: position beyond the table");
+    for (std::size_t b = s.position / kBlockTokens; s.rows > 0 && b <= (s.position + s.rows - 1) / kBlockTokens; ++b)
+      require(s.blocks[b] < shape.blocks, "rope_append: no such block");
+  }
+  const auto do_row = [&](const SequenceRows& s, std::size_t i) {
+    float* row = qkv.row(s.first_row + i);
+    const std::size_t position = s.position + i;
+    const float *cosine = &rope.cos[position * rope.half], *sine = &rope.sin[position * rope.half];
+    for (std::size_t h = 0; h < q_heads + kv_heads; ++h)
+      kernels_.rows.rope(row + h * dim, cosine, sine, static_cast<int>(rope.half), rope.pairs == RopePairs::kAdjacent);
+    std::uint8_t* slab = cache.slab(layer, s.blocks[position / kBlockTokens]);
+    const float *k = row + q_heads * dim, *v = k + kv_heads * dim;
+    for (std::size_t h = 0; h < kv_heads; ++h)
+      store(slab + h * cache.head_bytes(), static_cast<int>(dim), static_cast<int>(position % kBlockTokens), k + h * dim, v + h * dim);
+  };
+  std::size_t rows = 0;
+  for (const SequenceRows& s : sequences) rows += s.rows;
+  const auto work = [&](const ThreadTeam::Member& member) {
+    std::size_t before = 0;  // rows of the sequences so far
+    for (const SequenceRows& s : sequences) {
+      const std::size_t from = std::max(member.begin(rows), before), to = std::min(member.end(rows), before + s.rows);
+      for (std::size_t i = from; i < to; ++i) do_row(s, i - before);
+      before += s.rows;
+    }
+  };
+  if (rows > 2)
+    team_.run(work);
+  else
+    team_.run_alone(work);
+}
+
+void CpuBackend::sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) {
+  require(requests.size() == results.size(), "sample: one result a request");
+  for (const SampleRequest& r : requests) {
+    require(r.width > 0 && r.width < (std::size_t{1} << 30) && r.logits != nullptr, "sample: no logits");
+    require(r.score == 0xffffffff || r.score < r.width, "sample: the id to score is beyond the row");
+  }
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](const ThreadTeam::Member& member) {
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < requests.size();)
+      results[i] = samplers_[member.index()].sample(kernels_.logits, requests[i]);
+  };
+  if (requests.size() > 1)
+    team_.run(work);
+  else
+    team_.run_alone(work);
+}
+
+}  // namespace troupe::kernels::cpu
+
+namespace troupe::kernels {
+
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
+  return std::make_unique<cpu::CpuBackend>(options, cpu::kernels_for(cpu::choose_isa(options.isa)));
+}
+
+std::vector<std::string> cpu_isa_levels() {
+  std::vector<std::string> names;
+  for (const cpu::Isa isa : cpu::available_isas()) names.emplace_back(cpu::isa_name(isa));
+  return names;
+}
+
+}  // namespace troupe::kernels

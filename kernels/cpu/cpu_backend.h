@@ -1,0 +1,104 @@
+// The CPU backend: cuts every op into shares for the thread team and hands them to the kernels of the chosen level.
+// Thread: one caller at a time (the shard's compute thread), which works along as thread 0. Calls complete at once.
+// Invariant: how an op is cut changes no bit of its result, so the team may shrink or grow between two calls.
+#pragma once
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_kv_cache.h"
+#include "kernels/cpu/kernel_lists.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/cpu/sampling.h"
+#include "kernels/cpu/thread_team.h"
+
+namespace troupe::kernels::cpu {
+
+/// Inputs of a matrix product as int8 rows and, for float weights, as fp32 rows. Grows, never shrinks.
+class ProductInput {
+ public:
+  void reserve_int8(std::size_t rows, std::size_t cols, bool per_group);
+  void reserve_float(std::size_t rows, std::size_t cols);
+  const QuantizedRows& int8() const { return int8_; }
+  float* float_row(std::size_t i) { return floats_.data() + i * float_stride_; }
+  std::size_t float_stride() const { return float_stride_; }
+
+ private:
+  std::vector<std::int8_t> values_;
+  std::vector<float> scales_, scaled_sums_, floats_;
+  std::vector<std::int32_t> half_sums_;
+  QuantizedRows int8_;
+  std::size_t float_stride_ = 0;
+};
+
+/// Queries and fold state of one piece of attention.
+struct AttentionScratch {
+  std::vector<std::int8_t> q;
+  std::vector<float> q_float, q_scale, max, lanes, out;
+  std::vector<std::int32_t> q_sum, positions;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const CpuOptions& options, const KernelSet& kernels);
+
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override;
+  std::size_t threads() const override { return team_.size(); }
+  Activations activations() const override { return activations_; }
+
+  std::unique_ptr<Weight> pack(std::span<const MatrixSource> sources) override;
+  std::unique_ptr<KvCache> make_kv_cache(const KvShape& shape) override;
+  void embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) override;
+  void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
+  void linear(const Weight& weight, Rows x, Rows y) override;
+  void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) override;
+  void swiglu_linear(Rows gate_up, const Weight& weight, Rows y) override;
+  void swiglu(Rows gate_up, Rows y) override;
+  void add(Rows x, Rows addend) override;
+  void rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,
+                   std::size_t layer) override;
+  void attention(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const KvCache& kv, std::size_t layer,
+                 Rows out) override;
+  void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) override;
+  void synchronize() override {}
+
+ private:
+  /// What is done to a row on its way into a product.
+  struct Source {
+    enum class Kind { kPlain, kNorm, kSwiglu } kind = Kind::kPlain;
+    Rows x;
+    const float* norm_weight = nullptr;
+    float eps = 0;
+  };
+  /// A part of attention that one thread does: rows of one sequence over neighbouring kv heads.
+  struct AttentionPiece {
+    const SequenceRows* sequence;
+    std::size_t first, count;      // rows of the sequence
+    std::size_t head, heads;       // kv heads
+    std::size_t q_first, q_count;  // query heads of each kv head
+  };
+  struct AttentionCall {
+    Rows qkv, out;
+    std::size_t q_heads, layer;
+    const CpuKvCache* kv;
+  };
+
+  void product(const Source& source, const Weight& weight, Rows y);
+  void prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float, ProductInput& input) const;
+  void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member) const;
+  void multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y, std::size_t row0,
+                        std::size_t row1, std::size_t panel0, std::size_t panel1) const;
+  bool uses_int8(PanelFormat format) const { return activations_ != Activations::kFp32 && is_quantized(format); }
+  template <typename Op>
+  void for_rows(std::size_t rows, std::size_t work_per_row, Op op);
+  std::vector<AttentionPiece> cut_attention(std::span<const SequenceRows> sequences, std::size_t group, std::size_t kv_heads) const;
+  void attend(const AttentionCall& call, const AttentionPiece& piece, AttentionScratch& scratch) const;
+
+  const KernelSet kernels_;
+  const Activations activations_;
+  ThreadTeam team_;
+  ProductInput shared_input_;             // many rows: each thread prepares a share
+  std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
+  std::vector<AttentionScratch> attention_scratch_;
+  std::vector<Sampler> samplers_;
+};
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,114 @@
+#include "kernels/cpu/kernel_lists.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace troupe::kernels::cpu {
+
+// Defined by the one-ISA files (shared/kernels.inl).
+namespace ref {
+extern const MatmulKernels matmul;
+extern const RowKernels rows;
+extern const AttentionKernels attention;
+extern const LogitKernels logits;
+}  // namespace ref
+namespace avx2 {
+extern const MatmulKernels matmul;
+extern const RowKernels rows;
+extern const AttentionKernels attention;
+extern const LogitKernels logits;
+}  // namespace avx2
+namespace avx512_vnni {
+extern const MatmulKernels matmul;
+extern const RowKernels rows;
+extern const AttentionKernels attention;
+extern const LogitKernels logits;
+}  // namespace avx512_vnni
+
+namespace {
+
+template <typename Kernels>
+struct Row {
+  Isa isa;
+  const Kernels& kernels;
+};
+constexpr Row<MatmulKernels> kMatmul[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::matmul},
+    {Isa::kAvx2, avx2::matmul},
+    {Isa::kRef, ref::matmul},
+};
+constexpr Row<RowKernels> kRows[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::rows},
+    {Isa::kAvx2, avx2::rows},
+    {Isa::kRef, ref::rows},
+};
+constexpr Row<AttentionKernels> kAttention[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::attention},
+    {Isa::kAvx2, avx2::attention},
+    {Isa::kRef, ref::attention},
+};
+constexpr Row<LogitKernels> kLogits[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::logits},
+    {Isa::kAvx2, avx2::logits},
+    {Isa::kRef, ref::logits},
+};
+
+template <typename Kernels, std::size_t kCount>
+const Kernels& best(const Row<Kernels> (&list)[kCount], Isa isa) {
+  for (const auto& row : list)
+    if (row.isa <= isa) return row.kernels;
+  return list[kCount - 1].kernels;
+}
+
+constexpr struct {
+  Isa isa;
+  std::string_view name;
+} kNames[] = {{Isa::kAvx512Vnni, "avx512_vnni"}, {Isa::kAvx2, "avx2"}, {Isa::kRef, "ref"}};
+
+bool runs_here(Isa isa) {
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt");
+  switch (isa) {
+    case Isa::kRef: return true;
+    case Isa::kAvx2: return avx2;
+    case Isa::kAvx512Vnni:
+      return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  for (const auto& row : kNames)
+    if (row.isa == isa) return row.name;
+  return "unknown";
+}
+
+std::vector<Isa> available_isas() {
+  __builtin_cpu_init();
+  std::vector<Isa> found;
+  for (const auto& row : kNames)
+    if (runs_here(row.isa)) found.push_back(row.isa);
+  return found;
+}
+
+Isa choose_isa(std::string_view wanted) {
+  const std::vector<Isa> available = available_isas();
+  if (wanted.empty())
+    if (const char* forced = std::getenv("TROUPE_CPU_ISA")) wanted = forced;
+  if (wanted.empty()) return available.front();
+  for (const auto& row : kNames) {
+    if (row.name != wanted) continue;
+    if (std::find(available.begin(), available.end(), row.isa) == available.end())
+      throw std::invalid_argument("this machine cannot run the instruction set '" + std::string(wanted) + "'");
+    return row.isa;
+  }
+  throw std::invalid_argument("unknown instruction set '" + std::string(wanted.substr(0, 40)) + "': ref, avx2 or avx512_vnni");
+}
+
+KernelSet kernels_for(Isa isa) { return {isa, best(kMatmul, isa), best(kRows, isa), best(kAttention, isa), best(kLogits, isa)}; }
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,31 @@
+// The one visible list per family of ops, best level first, and the choice among its rows at run time.
+#pragma once
+#include "kernels/cpu/kernel_table.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::kernels::cpu {
+
+/// Ascending: a level runs all kernels of the levels below it.
+enum class Isa { kRef, kAvx2, kAvx512Vnni };
+
+std::string_view isa_name(Isa isa);
+/// What this machine can run, best first.
+std::vector<Isa> available_isas();
+/// `wanted`, else TROUPE_CPU_ISA, else the best. Throws std::invalid_argument if unknown or not available here.
+Isa choose_isa(std::string_view wanted);
+
+/// The kernels that serve a level: from each family's list the first row that is not above it.
+struct KernelSet {
+  Isa isa;
+  const MatmulKernels& matmul;
+  const RowKernels& rows;
+  const AttentionKernels& attention;
+  const LogitKernels& logits;
+};
+KernelSet kernels_for(Isa isa);
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,118 @@
+// The tables of function pointers that one instruction-set level offers, and the plain structs that they take.
+// Included by one-ISA files, so: no function bodies, no standard classes. Pointers are not owned.
+// Invariant: all levels give the same bits for the same arguments.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe::kernels::cpu {
+
+constexpr int kPanelColumns = 48;      // outputs of a packed panel: 3 x 16 lanes, 6 x 8 lanes, 3 AMX tiles
+constexpr int kGroup = 32;             // inputs that share a weight scale and (by default) an activation scale
+constexpr int kBlockTokens = 32;       // positions of a KV block = of an attention tile
+constexpr int kMaxHeadDim = 512;       // bound of fixed buffers
+constexpr int kMaxAttentionRows = 64;  // (position, query head) pairs of one kv head that a call takes
+constexpr int kSumChunk = 512;         // logits whose exponentials are summed together
+constexpr float kNever = -1e30F;       // logit of padding and banned ids; score of masked positions
+constexpr float kLog2E = 0x1.715476p+0F;
+
+/// Layout of a panel, from the first input to the last (pack.h tells the bytes).
+enum class PanelFormat : std::uint8_t { kW4Group32, kW8Group32, kW8Group16, kF32, kF16, kBF16 };
+
+/// Activations as int8, quantized row by row. `groups` = inputs / 32.
+struct QuantizedRows {
+  std::int8_t* values = nullptr;      // [rows][stride]
+  std::size_t stride = 0;             // bytes from row to row
+  float* scales = nullptr;            // [rows][groups]; with one scale a token it is repeated
+  std::int32_t* half_sums = nullptr;  // [rows][2 * groups]: sum of each 16 values
+  float* scaled_sums = nullptr;       // [rows][groups]: sum of 32 values, times the scale when there is one a group
+  bool per_group = true;
+};
+
+struct Int8Product {
+  PanelFormat format = PanelFormat::kW4Group32;
+  const std::uint8_t* panels = nullptr;
+  std::size_t panel_bytes = 0;
+  int groups = 0;
+  std::size_t columns = 0;  // outputs; the last panel may hold fewer than 48
+  QuantizedRows rows;
+  float* y = nullptr;  // [rows][y_stride], from the first output of the panels
+  std::size_t y_stride = 0;
+};
+
+struct FloatProduct {
+  PanelFormat format = PanelFormat::kF32;
+  const std::uint8_t* panels = nullptr;
+  std::size_t panel_bytes = 0;
+  int inner = 0;  // inputs
+  std::size_t columns = 0;
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  float* y = nullptr;
+  std::size_t y_stride = 0;
+};
+
+/// Matrix products. Rows [row0, row1) x panels [panel0, panel1); any split gives the same bits.
+struct MatmulKernels {
+  /// Quantizes `cols` (a multiple of 32) floats to row `row` of `to`.
+  void (*quantize_row)(const float* x, int cols, const QuantizedRows& to, std::size_t row);
+  void (*multiply_int8)(const Int8Product& product, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1);
+  void (*multiply_float)(const FloatProduct& product, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1);
+};
+
+/// Element-wise ops and norms of one row, any length.
+struct RowKernels {
+  void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* y);
+  void (*swiglu)(const float* gate, const float* up, int n, float* y);
+  void (*add)(float* x, const float* addend, int n);
+  /// In place; `half` pairs, adjacent or half a head apart.
+  void (*rope)(float* head, const float* cos, const float* sin, int half, bool adjacent);
+};
+
+/// Attention of `rows` (position, query head) pairs over each of `heads` neighbouring kv heads of one sequence.
+/// Arrays of rows are [heads][row_stride], row_stride a multiple of 16; positions ascend.
+struct AttentionRun {
+  const std::uint8_t* layer = nullptr;  // slab of (layer, block 0), at the first of the kv heads
+  std::size_t block_bytes = 0;          // slab to slab
+  std::size_t head_bytes = 0;           // kv head to kv head
+  const std::uint32_t* blocks = nullptr;
+  int head_dim = 0, heads = 0, rows = 0, row_stride = 0;
+  const std::int32_t* positions = nullptr;  // [rows]
+  const std::int8_t* q = nullptr;           // [heads][row_stride][head_dim], int8 cache
+  const float* q_scale = nullptr;           // [heads][row_stride], times log2(e) / sqrt(head_dim)
+  const std::int32_t* q_sum = nullptr;      // [heads][row_stride]
+  const float* q_float = nullptr;           // [heads][row_stride][head_dim], float caches
+  float score_scale = 0;                    // log2(e) / sqrt(head_dim), float caches
+  // The state of the fold over tiles:
+  float* max = nullptr;    // [heads][row_stride]
+  float* lanes = nullptr;  // [heads][row_stride][16]: sums of exponentials
+  float* out = nullptr;    // [heads][row_stride][head_dim]
+};
+
+struct AttentionKernels {
+  /// Stores K and V of one position and kv head in slot `slot` of its block.
+  void (*store_int8)(std::uint8_t* head, int head_dim, int slot, const float* k, const float* v);
+  void (*store_f16)(std::uint8_t* head, int head_dim, int slot, const float* k, const float* v);
+  void (*store_f32)(std::uint8_t* head, int head_dim, int slot, const float* k, const float* v);
+  void (*quantize_query)(const float* x, int head_dim, float scale, std::int8_t* q, float* q_scale, std::int32_t* q_sum);
+  /// Folds tiles [tile0, tile1) into the state; tiles that a row does not see leave it untouched.
+  void (*attend_int8)(const AttentionRun& run, int tile0, int tile1);
+  void (*attend_f16)(const AttentionRun& run, int tile0, int tile1);
+  void (*attend_f32)(const AttentionRun& run, int tile0, int tile1);
+  /// y = out / sum of lanes, one row.
+  void (*finish)(const float* lanes, const float* out, int head_dim, float* y);
+};
+
+/// Scans over one row of logits.
+struct LogitKernels {
+  /// Largest value and whether all are finite.
+  float (*scan)(const float* x, int n, bool* finite);
+  /// First index that holds `value`; n if none.
+  int (*find)(const float* x, int n, float value);
+  /// e[i] = 2^((x[i] - max) * factor), summed by chunks of 512; returns the sum of the chunks in order.
+  float (*exp_sums)(const float* x, int n, float max, float factor, float* e, float* chunk_sums);
+  /// Ids in ascending order of all x >= threshold; returns how many. `ids` has room for n + 16.
+  int (*collect)(const float* x, int n, float threshold, std::uint32_t* ids);
+};
+
+}  // namespace troupe::kernels::cpu

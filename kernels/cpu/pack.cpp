@@ -1,0 +1,191 @@
+#include "kernels/cpu/pack.h"
+
+#include "kernels/cpu/half.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::kernels::cpu {
+namespace {
+
+constexpr std::size_t kColumns = kPanelColumns, kStep = 4 * kColumns;  // bytes of 4 inputs of all columns
+constexpr std::size_t kNibbles = 4 * kStep, kBytes = 8 * kStep;        // of a group
+
+struct StorageRow {
+  StorageType type;
+  PanelFormat format;
+  std::size_t block, block_bytes;  // inputs, bytes
+  std::size_t group_bytes;         // packed bytes of 32 inputs of a panel
+};
+constexpr StorageRow kStorage[] = {
+    {StorageType::kF32, PanelFormat::kF32, 1, 4, 32 * kColumns * 4},
+    {StorageType::kF16, PanelFormat::kF16, 1, 2, 32 * kColumns * 2},
+    {StorageType::kBF16, PanelFormat::kBF16, 1, 2, 32 * kColumns * 2},
+    {StorageType::kQ8_0, PanelFormat::kW8Group32, 32, 34, kBytes + kColumns * 2},
+    {StorageType::kQ4_0, PanelFormat::kW4Group32, 32, 18, kNibbles + kColumns * 4},
+    {StorageType::kQ4_1, PanelFormat::kW4Group32, 32, 20, kNibbles + kColumns * 4},
+    {StorageType::kQ6_K, PanelFormat::kW8Group16, 256, 210, kBytes + kColumns * 8},
+};
+const StorageRow& storage(StorageType type) {
+  for (const auto& row : kStorage)
+    if (row.type == type) return row;
+  throw std::invalid_argument("pack: unknown storage type");
+}
+
+template <typename T>
+T read(const std::uint8_t* p) {
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+}
+template <typename T>
+void write(std::uint8_t* p, T value) {
+  std::memcpy(p, &value, sizeof value);
+}
+
+/// Where input k of a column lies in a group's [.][48][4] bytes.
+std::size_t quad_offset(std::size_t k, std::size_t column) { return k / 4 * kStep + column * 4 + k % 4; }
+
+void pack_q4(const std::uint8_t* block, bool has_minimum, std::uint8_t* group, std::size_t column) {
+  const auto scale = read<std::uint16_t>(block);
+  const std::uint8_t* nibbles = block + (has_minimum ? 4 : 2);
+  for (std::size_t k = 0; k < 16; ++k) group[quad_offset(k, column)] = nibbles[k];
+  write(group + kNibbles + column * 2, scale);
+  write(group + kNibbles + (kColumns + column) * 2, has_minimum ? read<std::uint16_t>(block + 2) : minus_eight_times(scale));
+}
+
+void pack_q8(const std::uint8_t* block, std::uint8_t* group, std::size_t column) {
+  for (std::size_t k = 0; k < 32; ++k) group[quad_offset(k, column)] = block[2 + k] ^ 0x80U;
+  write(group + kBytes + column * 2, read<std::uint16_t>(block));
+}
+
+/// A block of 256: 128 bytes of low nibbles, 64 of high pairs, 16 scales (int8), fp16 d. Scale of 16 = d * scale, exact in fp32.
+void pack_q6(const std::uint8_t* block, std::uint8_t* groups, std::size_t group_bytes, std::size_t column) {
+  const float d = half_to_float(read<std::uint16_t>(block + 208));
+  const std::uint8_t *low = block, *high = block + 128;
+  for (std::size_t k = 0; k < 256; ++k) {
+    const std::size_t half = k / 128, within = k % 128, lane = within % 32, quarter = within / 32;
+    const unsigned nibble = low[64 * half + 32 * (quarter % 2) + lane] >> (quarter / 2 * 4) & 15U;
+    const unsigned pair = high[32 * half + lane] >> (2 * quarter) & 3U;
+    groups[k / 32 * group_bytes + quad_offset(k % 32, column)] = static_cast<std::uint8_t>((nibble | pair << 4) + 96U);  // q - 32 + 128
+  }
+  for (std::size_t part = 0; part < 16; ++part) {
+    const float scale = d * static_cast<float>(static_cast<std::int8_t>(block[192 + part]));
+    write(groups + part / 2 * group_bytes + kBytes + (part % 2 * kColumns + column) * 4, scale);
+  }
+}
+
+void pack_row(const StorageRow& type, const std::uint8_t* row, std::size_t cols, std::uint8_t* panel, std::size_t column) {
+  for (std::size_t b = 0; b < cols / type.block; ++b) {
+    const std::uint8_t* block = row + b * type.block_bytes;
+    switch (type.type) {
+      case StorageType::kF32: write(panel + (b * kColumns + column) * 4, read<std::uint32_t>(block)); break;
+      case StorageType::kF16:
+      case StorageType::kBF16: write(panel + (b * kColumns + column) * 2, read<std::uint16_t>(block)); break;
+      case StorageType::kQ8_0: pack_q8(block, panel + b * type.group_bytes, column); break;
+      case StorageType::kQ4_0: pack_q4(block, false, panel + b * type.group_bytes, column); break;
+      case StorageType::kQ4_1: pack_q4(block, true, panel + b * type.group_bytes, column); break;
+      case StorageType::kQ6_K: pack_q6(block, panel + b * 8 * type.group_bytes, type.group_bytes, column); break;
+    }
+  }
+}
+
+/// q * scale + minimum, rounded once: both fit a double exactly.
+float nibble_weight(const std::uint8_t* group, std::size_t k, std::size_t column) {
+  const unsigned q = group[quad_offset(k % 16, column)] >> (k / 16 * 4) & 15U;
+  const double scale = half_to_float(read<std::uint16_t>(group + kNibbles + column * 2));
+  const double minimum = half_to_float(read<std::uint16_t>(group + kNibbles + (kColumns + column) * 2));
+  return static_cast<float>(q * scale + minimum);
+}
+float byte_weight(const std::uint8_t* group, std::size_t k, std::size_t column, bool halves) {
+  const auto q = static_cast<float>(group[quad_offset(k, column)] - 128);
+  if (halves) return q * read<float>(group + kBytes + (k / 16 * kColumns + column) * 4);
+  return q * half_to_float(read<std::uint16_t>(group + kBytes + column * 2));
+}
+
+}  // namespace
+
+bool is_quantized(PanelFormat format) {
+  return format == PanelFormat::kW4Group32 || format == PanelFormat::kW8Group32 || format == PanelFormat::kW8Group16;
+}
+
+PackedWeight::PackedWeight(std::span<const MatrixSource> sources, ThreadTeam& team) {
+  plan(sources);
+  team.run(
+      [&](const ThreadTeam::Member& member) {
+        for (const WeightSegment& segment : segments_)
+          for (std::size_t p = member.begin(segment.panels); p < member.end(segment.panels); ++p) fill(segment, sources, p);
+      },
+      false);
+}
+
+void PackedWeight::plan(std::span<const MatrixSource> sources) {
+  if (sources.empty() || sources.front().cols == 0) throw std::invalid_argument("pack: no inputs");
+  cols_ = sources.front().cols;
+  for (const MatrixSource& source : sources) {
+    const StorageRow& type = storage(source.type);
+    if (source.cols != cols_) throw std::invalid_argument("pack: stacked matrices need the same number of inputs");
+    if (source.rows == 0 || source.data == nullptr) throw std::invalid_argument("pack: an empty matrix");
+    if (cols_ % type.block != 0)
+      throw std::invalid_argument("pack: " + std::to_string(cols_) + " inputs are not whole blocks of " + std::to_string(type.block));
+    source_first_.push_back(rows_);
+    if (segments_.empty() || segments_.back().format != type.format) {
+      const std::size_t inputs = (cols_ * type.group_bytes + 31) / 32;
+      segments_.push_back({type.format, rows_, 0, 0, 0, (inputs + 63) / 64 * 64, nullptr});
+    }
+    segments_.back().outputs += source.rows;
+    rows_ += source.rows;
+  }
+  for (WeightSegment& segment : segments_) {
+    segment.first_panel = panels_;
+    segment.panels = (segment.outputs + kColumns - 1) / kColumns;
+    panels_ += segment.panels;
+    bytes_ += segment.panels * segment.panel_bytes;
+  }
+  buffer_ = PageBuffer(bytes_);
+  const std::uint8_t* next = buffer_.data();
+  for (WeightSegment& segment : segments_) {
+    segment.bytes = next;
+    next += segment.panels * segment.panel_bytes;
+  }
+}
+
+void PackedWeight::fill(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel) {
+  std::uint8_t* to = buffer_.data() + (segment.bytes - buffer_.data()) + panel * segment.panel_bytes;
+  const std::size_t end = std::min(segment.outputs, (panel + 1) * kColumns);
+  for (std::size_t i = panel * kColumns; i < end; ++i) {
+    const std::size_t output = segment.first_output + i;
+    const auto after = std::upper_bound(source_first_.begin(), source_first_.end(), output);
+    const auto index = static_cast<std::size_t>(after - source_first_.begin()) - 1;
+    const MatrixSource& source = sources[index];
+    const StorageRow& type = storage(source.type);
+    const std::size_t row_bytes = cols_ / type.block * type.block_bytes;
+    const auto* row = reinterpret_cast<const std::uint8_t*>(source.data) + (output - source_first_[index]) * row_bytes;
+    pack_row(type, row, cols_, to, i % kColumns);
+  }
+}
+
+void PackedWeight::unpack_row(std::size_t output, float* to) const {
+  const WeightSegment* segment = &segments_.front();
+  for (const WeightSegment& s : segments_)
+    if (output >= s.first_output) segment = &s;
+  const std::size_t i = output - segment->first_output, column = i % kColumns;
+  const std::uint8_t* panel = segment->bytes + i / kColumns * segment->panel_bytes;
+  for (std::size_t k = 0; k < cols_; ++k) {
+    const std::size_t g = k / 32;
+    switch (segment->format) {
+      case PanelFormat::kF32: to[k] = read<float>(panel + (k * kColumns + column) * 4); break;
+      case PanelFormat::kF16: to[k] = half_to_float(read<std::uint16_t>(panel + (k * kColumns + column) * 2)); break;
+      case PanelFormat::kBF16:
+        to[k] = std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(panel + (k * kColumns + column) * 2)) << 16);
+        break;
+      case PanelFormat::kW4Group32: to[k] = nibble_weight(panel + g * (kNibbles + kColumns * 4), k % 32, column); break;
+      case PanelFormat::kW8Group32: to[k] = byte_weight(panel + g * (kBytes + kColumns * 2), k % 32, column, false); break;
+      case PanelFormat::kW8Group16: to[k] = byte_weight(panel + g * (kBytes + kColumns * 8), k % 32, column, true); break;
+    }
+  }
+}
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,52 @@
+// Packing of a model file's matrices into panels of 48 outputs, one layout for all instruction sets.
+// A panel runs from the first input to the last, one stream. Per group of 32 inputs:
+//   w4_group32  [4][48][4] bytes: low nibble = input 4i + j, high = 16 + 4i + j; 48 fp16 scales; 48 fp16 minima   (Q4_1, Q4_0)
+//   w8_group32  [8][48][4] u8 = q + 128; 48 fp16 scales                                                            (Q8_0)
+//   w8_group16  [8][48][4] u8 = q + 128; 2 x 48 fp32 scales                                                        (Q6_K)
+// Floats are [inputs][48] of their own type. Outputs are padded to 48 with zeros; weights are never rounded again.
+// Owner of the bytes: the Weight. Immutable after packing; read by all threads of the team.
+#pragma once
+#include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/page_buffer.h"
+#include "kernels/cpu/thread_team.h"
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace troupe::kernels::cpu {
+
+/// Neighbouring outputs of one format; each segment starts a new panel.
+struct WeightSegment {
+  PanelFormat format = PanelFormat::kF32;
+  std::size_t first_output = 0, outputs = 0;
+  std::size_t first_panel = 0, panels = 0;  // among those of the whole weight
+  std::size_t panel_bytes = 0;
+  const std::uint8_t* bytes = nullptr;
+};
+
+class PackedWeight final : public Weight {
+ public:
+  /// Throws std::invalid_argument if the sources have no or different numbers of inputs, or a number that their type cannot hold
+  /// (quantized types: whole blocks of 32, Q6_K of 256).
+  PackedWeight(std::span<const MatrixSource> sources, ThreadTeam& team);
+
+  std::span<const WeightSegment> segments() const { return segments_; }
+  std::size_t panels() const { return panels_; }
+  /// Row `output` as floats: q * scale (+ minimum), rounded once. `to` holds cols() floats.
+  void unpack_row(std::size_t output, float* to) const;
+
+ private:
+  void plan(std::span<const MatrixSource> sources);
+  void fill(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel);
+
+  std::vector<WeightSegment> segments_;
+  std::vector<std::size_t> source_first_;  // first output of each source
+  std::size_t panels_ = 0;
+  PageBuffer buffer_;
+};
+
+bool is_quantized(PanelFormat format);
+
+}  // namespace troupe::kernels::cpu

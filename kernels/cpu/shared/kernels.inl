@@ -1,0 +1,24 @@
+// All shared kernels, and the tables of this level: the only names that other files can see.
+#include "kernels/cpu/shared/math.inl"
+#include "kernels/cpu/shared/matmul_int8.inl"
+#include "kernels/cpu/shared/matmul_float.inl"
+#include "kernels/cpu/shared/rows.inl"
+#include "kernels/cpu/shared/attention.inl"
+#include "kernels/cpu/shared/attention_int8.inl"
+#include "kernels/cpu/shared/attention_float.inl"
+#include "kernels/cpu/shared/logits.inl"
+
+namespace troupe::kernels::cpu::TROUPE_ISA {
+
+extern const MatmulKernels matmul;
+extern const RowKernels rows;
+extern const AttentionKernels attention;
+extern const LogitKernels logits;
+
+const MatmulKernels matmul = {quantize_row, multiply_int8, multiply_float};
+const RowKernels rows = {rms_norm, swiglu, add_row, rope};
+const AttentionKernels attention = {store_int8,          store_f16, store_f32, quantize_query, attend_int8, attend_float<std::uint16_t>,
+                                    attend_float<float>, finish};
+const LogitKernels logits = {scan_logits, find_logit, exp_sums, collect_logits};
+
+}  // namespace troupe::kernels::cpu::TROUPE_ISA

@@ -1,0 +1,13 @@
+// What every one-ISA file starts with. A one-ISA file defines TROUPE_ISA (its namespace), then includes, in this order: this
+// file, its own vector.inl, and the shared kernels. It includes no other header: an inline function of the standard library
+// compiled for a wide ISA could be linked into code that runs everywhere. All but the tables sits in an anonymous namespace.
+#include "kernels/cpu/kernel_table.h"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#define TROUPE_INLINE static inline __attribute__((always_inline))
+#define TROUPE_NOINLINE __attribute__((noinline))
+// g++ keeps an array of accumulators in registers only if every loop that touches it is unrolled.
+#define TROUPE_UNROLL _Pragma("GCC unroll 16")
