@@ -108,6 +108,7 @@ kernels::SampleRequest SamplingStep::request(const plan::Sample& sample, std::ui
                                              const float* logits) const {
   kernels::SampleRequest request;
   request.logits = logits;
+  request.width = model_.config().vocabulary;
   if (draws(sample)) {
     request.temperature = sequence.sampling.temperature;
     request.top_p = sequence.sampling.top_p;
