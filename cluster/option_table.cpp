@@ -1,10 +1,20 @@
 // The rows. See option_table.h.
 #include "cluster/option_table.h"
+#include "runtime/schedule/policy_table.h"
 
 #include <algorithm>
 #include <cctype>
 
 namespace troupe::cluster {
+namespace {
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  for (const schedule::PolicyRow& row : schedule::policy_table()) names.push_back(row.name);
+  return names;
+}
+
+}  // namespace
 
 std::span<const OptionRow> option_table() {
   static const std::vector<OptionRow> kRows = {
@@ -72,7 +82,7 @@ std::span<const OptionRow> option_table() {
       {.name = "policy",
        .unit = "text",
        .field = &Options::policy,
-       .choices = {"fcfs", "priority", "longest_prefix", "fair"},
+       .choices = policy_names(),
        .help = "Order of waiting requests and choice of the one to preempt"},
       {.name = "max-sequences",
        .unit = "number",
