@@ -3,6 +3,8 @@
 #include "kernels/fixed_math.h"
 
 #include <algorithm>
+#include <bit>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 
@@ -12,6 +14,8 @@ namespace {
 /// 2 to the power -96 is nothing beside 1: a first threshold that keeps few candidates, then wider ones.
 constexpr float kReaches[] = {4, 8, 16, 32, 96};
 constexpr float kSmallestTemperature = 1e-6F;
+/// The next float above that of padding and banned ids.
+constexpr float kAboveNever = std::bit_cast<float>(std::bit_cast<std::uint32_t>(kNever) - 1);
 
 }  // namespace
 
@@ -42,7 +46,7 @@ class Sampler::Ranking {
     if (step_ < std::size(kReaches)) threshold = max_ - kReaches[step_++] / factor_;
     if (!(threshold > kNever)) {  // the last collection: all but padding and banned ids
       all_ = true;
-      threshold = std::nextafter(kNever, 0.0F);
+      threshold = kAboveNever;
     }
     std::vector<std::uint32_t>& ids = sampler_.ids_;
     ids.resize(request_.width + 16);
