@@ -1,0 +1,52 @@
+// Delivery: when a sequence's tokens travel. One token a message while few run; from `window_from` on, tokens of a sequence are joined for
+// a window, staggered by sequence, because each message costs CPU that the step loses. The first and the last message go at once.
+// Owned by the Scheduler, on its thread. Invariant: tokens of a choice leave in order, without gaps, and never after its finish.
+#pragma once
+#include "runtime/schedule/sequence.h"
+
+#include <array>
+#include <chrono>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace troupe::schedule {
+
+class Delivery {
+ public:
+  Delivery(std::uint32_t window_ms, std::uint32_t window_from) : window_(window_ms), window_from_(window_from) {}
+  /// Puts a token into the sequence's outbox and sends what is due to `out`.
+  void add(Sequence& sequence, TokenId token, const TopLogprobs& logprobs, TimePoint now, std::vector<TokensGenerated>& out);
+  /// Puts the last token into the outbox; finish() sends it.
+  void hold(Sequence& sequence, TokenId token, const TopLogprobs& logprobs);
+  /// The last message, with whatever waits. `outbox.finish` and its companions are set by the caller.
+  void finish(Sequence& sequence, TimePoint now, std::vector<TokensGenerated>& out);
+  /// Sends the outboxes whose window is over; `find` gives the sequence of a number.
+  template <class Find>
+  void flush_due(TimePoint now, Find find, std::vector<TokensGenerated>& out) {
+    while (!waiting_.empty() && waiting_.begin()->first <= now) {
+      note_lateness(now - waiting_.begin()->first);
+      send(*find(waiting_.begin()->second), now, out);
+    }
+  }
+  void forget(const Sequence& sequence) { waiting_.erase({sequence.due, sequence.number}); }
+  void set_running(std::size_t sequences) { windowed_ = sequences >= window_from_ && window_.count() > 0; }
+  std::optional<TimePoint> next_due() const;
+  /// Window plus the measured 99th percentile of how late windows end: what delivery takes out of the stall budget, in us.
+  double cost_us() const;
+
+ private:
+  void send(Sequence& sequence, TimePoint now, std::vector<TokensGenerated>& out);
+  void note_lateness(TimePoint::duration late);
+
+  std::chrono::milliseconds window_;
+  std::uint32_t window_from_;
+  bool windowed_ = false;
+  std::set<std::pair<TimePoint, SequenceNumber>> waiting_;
+  std::array<float, 128> lateness_us_{};  // ring of the last windows
+  std::size_t lateness_at_ = 0;
+};
+
+void append(TopLogprobs& to, const TopLogprobs& from);
+
+}  // namespace troupe::schedule

@@ -1,0 +1,181 @@
+// Stage 2 of a sequence: the policy picks it from the queue, the device tier locks its prefix, and once the lease holds the blocks for all
+// its known tokens it runs. Only a few sequences are matched ahead, because a lock keeps blocks from eviction.
+#include "messages/error_reasons.h"
+#include "runtime/schedule/scheduler_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::schedule {
+namespace {
+constexpr std::size_t kMostCandidates = 4;
+constexpr std::uint32_t kBacklogSteps = 2;  // token budgets of unplanned prompt that may run at once; more would only hold locks
+}  // namespace
+
+void Scheduler::State::start_sequences(TimePoint now) {
+  if (running_.empty() && leaving_.empty()) admission_hold_ = false;
+  start_matched();
+  while (start_is_stuck()) resolve_stuck_start(now);
+  while (may_match_more()) begin_match(*next_waiting(now));
+}
+
+/// In the order chosen: a later candidate never takes the blocks that an earlier one waits for.
+void Scheduler::State::start_matched() {
+  while (!candidates_.empty()) {
+    Sequence& sequence = *candidates_.front();
+    if (sequence.state != SequenceState::kMatched) return;
+    // One block more for each running stream, lest the newcomer makes one of them be preempted at once.
+    if (lease_.size() < blocks_wanted(sequence) + running_.size()) return;
+    candidates_.erase(candidates_.begin());
+    begin_running(sequence);
+  }
+}
+
+bool Scheduler::State::may_match_more() const {
+  return !waiting_.empty() && !admission_hold_ && running_.size() + candidates_.size() < options_.max_sequences &&
+         candidates_.size() < kMostCandidates && (candidates_.empty() || !lease_short_) &&
+         prefill_backlog() < kBacklogSteps * options_.token_budget;
+}
+
+std::uint32_t Scheduler::State::prefill_backlog() const {
+  std::uint64_t tokens = 0;
+  for (const Sequence* sequence : running_)
+    if (sequence->prefilling()) tokens += sequence->prefill_end - sequence->planned;
+  for (const Sequence* sequence : candidates_) tokens += sequence->tokens.size() - sequence->planned;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, kNone32));
+}
+
+SequenceView Scheduler::State::view_of(const Sequence& sequence, TimePoint now) const {
+  const Admission& admission = *sequence.admission;
+  SequenceView view;
+  view.arrival = sequence.number;
+  view.priority = admission.priority;
+  view.owner = admission.owner;
+  view.tokens = static_cast<std::uint32_t>(sequence.tokens.size());
+  view.waited_ms = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - admission.admitted_at).count());
+  if (policy_->wants_expected_hit()) view.expected_hit = published_keys_.leading_tokens(sequence.keys);
+  return view;
+}
+
+Sequence* Scheduler::State::next_waiting(TimePoint now) {
+  auto best = waiting_.begin();
+  SequenceView best_view = view_of(**best, now);
+  for (auto at = best + 1; at != waiting_.end(); ++at) {
+    const SequenceView view = view_of(**at, now);
+    if (!policy_->starts_before(view, best_view)) continue;
+    best = at;
+    best_view = view;
+  }
+  Sequence* sequence = *best;
+  waiting_.erase(best);
+  return sequence;
+}
+
+void Scheduler::State::begin_match(Sequence& sequence) {
+  kv::Match match;
+  match.epoch = epoch_;
+  match.lock = next_lock();
+  match.max_tokens = static_cast<std::uint32_t>(sequence.tokens.size()) - 1;  // one row at least, to draw from
+  // The row before the first scored token must be computed.
+  if (sequence.admission->scores_wanted()) match.max_tokens = std::min(match.max_tokens, sequence.admission->next_score - 1);
+  if (sequence.cold_start) match.max_tokens = 0;
+  extend_keys(sequence, static_cast<std::uint32_t>(sequence.tokens.size()) / kBlockTokens);
+  match.keys = sequence.keys;
+  match.tokens = sequence.tokens;
+  match.domain = sequence.admission->key_domain;
+  sequence.hold = std::make_shared<Hold>(Hold{match.lock});
+  sequence.state = SequenceState::kMatching;
+  candidates_.push_back(&sequence);
+  matches_.emplace(match.lock, sequence.number);
+  output_.matches.push_back(std::move(match));
+}
+
+void Scheduler::State::on_prefix_matched(const kv::PrefixMatched& match, TimePoint now) {
+  const auto asked = matches_.find(match.lock);
+  if (!serving_ || match.epoch != epoch_ || asked == matches_.end()) return;
+  Sequence* sequence = find(asked->second);
+  matches_.erase(asked);
+  if (sequence == nullptr || sequence->state != SequenceState::kMatching || sequence->hold->lock != match.lock) {
+    std::vector<LockId> locks{match.lock};  // aborted or sent back to the queue meanwhile
+    if (match.tail_tokens > 0) locks.push_back(match.tail_lock);
+    release(std::move(locks), {});
+    return advance(now);
+  }
+  // Nothing is loaded from lower tiers: computing goes on behind the device's run.
+  if (!match.host_blocks.empty() || !match.disk_blocks.empty())
+    output_.releases.push_back({epoch_, {match.lock}, {}, static_cast<std::uint32_t>(match.device_blocks.size())});
+  sequence->state = SequenceState::kMatched;
+  sequence->table = match.device_blocks;
+  sequence->published = static_cast<std::uint32_t>(match.device_blocks.size());
+  sequence->planned = sequence->published * kBlockTokens + match.tail_tokens;
+  sequence->computed = sequence->planned;
+  sequence->miss = match.miss;
+  TROUPE_CHECK(sequence->planned < sequence->tokens.size());
+  if (match.tail_tokens > 0) sequence->copy = PendingCopy{match.tail_block, match.tail_tokens, match.tail_lock, 0};
+  advance(now);
+}
+
+std::uint32_t Scheduler::State::blocks_wanted(const Sequence& sequence) const {
+  const bool generates = sequence.generated < generation_limit(*sequence.admission);
+  return blocks_for(sequence.tokens.size() + (generates ? 1 : 0)) - static_cast<std::uint32_t>(sequence.table.size());
+}
+
+void Scheduler::State::begin_running(Sequence& sequence) {
+  Admission& admission = *sequence.admission;
+  const auto blocks = lease_.take(blocks_wanted(sequence), sequence.table.empty() ? kNone32 : sequence.table.back());
+  sequence.reserved.assign(blocks.begin(), blocks.end());
+  if (sequence.copy) {  // a fork: the copy is the last block of its table
+    sequence.table.push_back(sequence.reserved.front());
+    sequence.reserved.pop_front();
+  }
+  sequence.prefill_end = static_cast<std::uint32_t>(sequence.tokens.size());
+  sequence.next_score = admission.next_score;
+  if (!admission.report) {
+    const std::uint32_t hit = sequence.planned;
+    admission.report = kv::CacheReport{{hit, 0, 0, sequence.prefill_end - hit}, sequence.miss, 0};
+    counters_.cached_tokens += hit;
+  }
+  sequence.state = SequenceState::kRunning;
+  running_.push_back(&sequence);
+}
+
+/// Nothing runs that could give blocks back, and the tier has none for the first candidate: its own locks stand in its way.
+bool Scheduler::State::start_is_stuck() const {
+  return !candidates_.empty() && candidates_.front()->state == SequenceState::kMatched && running_.empty() && blocks_exhausted() &&
+         lease_.size() < blocks_wanted(*candidates_.front());
+}
+
+void Scheduler::State::resolve_stuck_start(TimePoint now) {
+  Sequence& sequence = *candidates_.front();
+  if (candidates_.size() > 1) {
+    while (candidates_.size() > 1) unmatch(*candidates_.back());
+  } else if (sequence.copy) {
+    release({sequence.copy->tail_lock}, {});  // do without the tail: its source needs a block beside the copy
+    sequence.copy.reset();
+    sequence.planned = sequence.computed = sequence.published * kBlockTokens;
+  } else if (!sequence.cold_start) {
+    sequence.cold_start = true;
+    unmatch(sequence);
+  } else {
+    fail(sequence, make_error(ErrorClass::kUnavailable, ErrorReason::kNotEnoughBlocks, "the KV memory is too small for this request"), now);
+  }
+}
+
+/// Back to the queue. A Match under way is undone when its answer comes.
+void Scheduler::State::unmatch(Sequence& sequence) {
+  std::erase(candidates_, &sequence);
+  if (sequence.state == SequenceState::kMatched) {
+    std::vector<LockId> locks{sequence.hold->lock};
+    if (sequence.copy) locks.push_back(sequence.copy->tail_lock);
+    release(std::move(locks), {});
+  }
+  forget_residency(sequence);
+  sequence.state = SequenceState::kWaiting;
+  waiting_.push_back(&sequence);
+}
+
+void Scheduler::State::unmatch_candidates() {
+  while (!candidates_.empty()) unmatch(*candidates_.back());
+}
+
+}  // namespace troupe::schedule
