@@ -1,0 +1,109 @@
+// See access.h.
+#include "gateway/access.h"
+
+#include "gateway/http_grammar.h"
+#include "messages/error_reasons.h"
+#include "runtime/base/hash.h"
+
+#include <algorithm>
+#include <array>
+
+namespace troupe::gateway {
+namespace {
+
+constexpr std::string_view kKeyProtocol = "openai-insecure-api-key.";
+constexpr std::string_view kBearer = "bearer ";
+constexpr std::array<std::string_view, 2> kSubprotocols = {"troupe.v1", "realtime"};
+
+// "[::1]:80" -> "[::1]", "localhost:80" -> "localhost".
+std::string_view without_port(std::string_view host) {
+  auto colon = host.rfind(':');
+  bool in_brackets = host.rfind(']') != host.npos && colon < host.rfind(']');
+  return colon == host.npos || in_brackets ? host : host.substr(0, colon);
+}
+
+bool is_loopback(std::string_view host) { return host == "localhost" || host == "::1" || host.substr(0, 4) == "127."; }
+
+std::string presented_key(const HttpRequest& request) {
+  if (const auto* header = request.find("authorization")) {
+    std::string_view value = *header;
+    if (http::equal_ignoring_case(value.substr(0, kBearer.size()), kBearer)) return std::string(http::trim(value.substr(kBearer.size())));
+  }
+  for (const auto& [name, value] : request.headers) {
+    if (name != "sec-websocket-protocol") continue;
+    for (std::string_view rest = value; !rest.empty();) {
+      auto comma = rest.find(',');
+      auto entry = http::trim(rest.substr(0, comma));
+      if (entry.substr(0, kKeyProtocol.size()) == kKeyProtocol) return std::string(entry.substr(kKeyProtocol.size()));
+      if (comma == rest.npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+AccessRules::AccessRules(const std::vector<std::string>& keys, std::vector<std::string> origins, std::vector<std::string> hosts,
+                         std::string bound_host)
+    : origins_(std::move(origins)), hosts_(std::move(hosts)), loopback_(is_loopback(bound_host)) {
+  for (const auto& key : keys) key_hashes_.push_back(base::hash_text(key));
+}
+
+std::optional<Error> AccessRules::check_host(const HttpRequest& request) const {
+  const auto* header = request.find("host");
+  if (!loopback_ || header == nullptr) return std::nullopt;
+  auto name = without_port(*header);
+  bool local = http::equal_ignoring_case(name, "localhost") || name == "[::1]" || name.substr(0, 4) == "127.";
+  if (local && name.substr(0, 4) == "127.")  // an address, not a name that begins like one
+    local = name.find_first_not_of("0123456789.") == name.npos;
+  bool listed = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) { return http::equal_ignoring_case(host, name); });
+  if (local || listed) return std::nullopt;
+  return make_error(ErrorClass::kForbidden, ErrorReason::kHostNotAllowed,
+                    "this server listens on a loopback address and answers to localhost only; add the name to the allowed hosts");
+}
+
+bool AccessRules::origin_listed(const std::string& origin) const {
+  return std::any_of(origins_.begin(), origins_.end(),
+                     [&](const auto& entry) { return entry == "*" || http::equal_ignoring_case(entry, origin); });
+}
+
+std::optional<Error> AccessRules::check_origin(const HttpRequest& request) const {
+  const auto* origin = request.find("origin");
+  if (origin == nullptr) return std::nullopt;  // not a browser, or a same-origin GET
+  if (request.count("origin") == 1) {
+    const auto* host = request.find("host");
+    auto scheme = origin->find("://");
+    bool same = host != nullptr && scheme != std::string::npos && http::equal_ignoring_case(origin->substr(scheme + 3), *host);
+    if (same || origin_listed(*origin)) return std::nullopt;
+  }
+  return make_error(ErrorClass::kForbidden, ErrorReason::kForeignOrigin,
+                    "pages of this origin may not use the server; add it to the allowed origins");
+}
+
+std::string AccessRules::cors_headers(const HttpRequest& request) const {
+  const auto* origin = request.find("origin");
+  if (origin == nullptr || !origin_listed(*origin)) return {};
+  return "Access-Control-Allow-Origin: " + *origin + "\r\nVary: Origin\r\n";
+}
+
+Result<Caller> AccessRules::check_key(const HttpRequest& request) const {
+  if (key_hashes_.empty()) return Caller{};
+  auto key = presented_key(request);
+  if (key.empty())
+    return make_error(ErrorClass::kUnauthorized, ErrorReason::kInvalidKey, "no API key was given: send it as 'Authorization: Bearer KEY'");
+  // Hashes of equal length are compared, all of them and whole, so the time tells nothing about a key.
+  auto hash = base::hash_text(key);
+  unsigned matches = 0;
+  for (const auto& known : key_hashes_) matches |= ((known.high ^ hash.high) | (known.low ^ hash.low)) == 0 ? 1U : 0U;
+  if (matches == 0) return make_error(ErrorClass::kUnauthorized, ErrorReason::kInvalidKey, "the API key is not valid");
+  return Caller{hash};
+}
+
+std::string_view choose_subprotocol(const HttpRequest& request) {
+  for (auto known : kSubprotocols)
+    if (request.has_token("sec-websocket-protocol", known)) return known;
+  return {};
+}
+
+}  // namespace troupe::gateway

@@ -1,0 +1,25 @@
+// The endpoints: each checks its request and answers, at once or later through an Exchange. Loop thread. One file each.
+#pragma once
+#include "gateway/access.h"
+#include "gateway/http_request.h"
+
+namespace troupe::gateway {
+
+class Connection;
+class Service;
+
+using Endpoint = void (*)(Service&, Connection&, HttpRequest&&, const Caller&);
+
+namespace endpoints {
+
+void page(Service&, Connection&, HttpRequest&&, const Caller&);              // GET /, /app.js, /style.css
+void health(Service&, Connection&, HttpRequest&&, const Caller&);            // GET /health: the process lives
+void ready(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /ready: it takes work
+void metrics(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /metrics: Prometheus text
+void models(Service&, Connection&, HttpRequest&&, const Caller&);            // GET /v1/models
+void model(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /v1/models/{id}
+void chat_completions(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/chat/completions
+void responses(Service&, Connection&, HttpRequest&&, const Caller&);         // GET /v1/responses: a WebSocket in Responses mode
+
+}  // namespace endpoints
+}  // namespace troupe::gateway

@@ -1,0 +1,69 @@
+// See gateway.h.
+#include "gateway/gateway.h"
+
+#include "gateway/server.h"
+#include "gateway/service.h"
+
+namespace troupe::gateway {
+
+class Gateway::Parts {
+ public:
+  Parts(GatewayOptions given, base::Metrics& metrics)
+      : options(std::move(given)), service(options, metrics), server(options.limits, service) {
+    service.attach(server);
+  }
+  const GatewayOptions options;
+  Service service;
+  Server server;  // last: destroyed first, its connections still use the service
+};
+
+Gateway::Gateway(GatewayOptions options, base::Metrics& metrics) : parts_(std::make_unique<Parts>(std::move(options), metrics)) {
+  if (!parts_->options.handle_signals) return;
+  parts_->server.on_signals([this] {
+    if (parts_->options.on_signal)
+      parts_->options.on_signal();
+    else
+      parts_->server.drain(parts_->options.limits.drain_ms);
+  });
+}
+
+Gateway::~Gateway() = default;
+
+Status Gateway::listen() { return parts_->server.listen(parts_->options.host, parts_->options.port); }
+
+std::uint16_t Gateway::port() const { return parts_->server.port(); }
+
+std::string Gateway::url() const {
+  const auto& host = parts_->options.host;
+  bool v6 = host.find(':') != std::string::npos;
+  return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+}
+
+void Gateway::attach(EnginePort& engine) { parts_->service.live().attach(engine); }
+
+void Gateway::on_drained(std::function<void(std::uint32_t cut)> done) { parts_->service.on_drained(std::move(done)); }
+
+void Gateway::run() { parts_->server.run(); }
+
+void Gateway::drain(std::chrono::milliseconds grace) {
+  auto ms = grace.count() > 0 ? static_cast<unsigned>(grace.count()) : parts_->options.limits.drain_ms;
+  parts_->server.post([this, ms] { parts_->server.drain(ms); });
+}
+
+void Gateway::set_directory(Message<messages::DirectoryChanged> directory) {
+  parts_->server.post([this, directory = std::move(directory)]() mutable { parts_->service.set_directory(std::move(directory)); });
+}
+
+void Gateway::admitted(Message<messages::RequestAdmitted> message) {
+  parts_->server.post([this, message = std::move(message)] { parts_->service.live().admitted(*message); });
+}
+
+void Gateway::delta(Message<messages::TokenDelta> message) {
+  parts_->server.post([this, message = std::move(message)] { parts_->service.live().delta(*message); });
+}
+
+void Gateway::finished(Message<messages::RequestFinished> message) {
+  parts_->server.post([this, message = std::move(message)] { parts_->service.live().finished(*message); });
+}
+
+}  // namespace troupe::gateway

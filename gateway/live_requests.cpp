@@ -1,0 +1,53 @@
+// See live_requests.h.
+#include "gateway/live_requests.h"
+
+namespace troupe::gateway {
+
+RequestId LiveRequests::add(EngineSink& sink) {
+  RequestId id{++next_};
+  sinks_[id] = &sink;
+  gauge_.set(static_cast<double>(sinks_.size()));
+  return id;
+}
+
+void LiveRequests::remove(RequestId id) {
+  sinks_.erase(id);
+  gauge_.set(static_cast<double>(sinks_.size()));
+}
+
+void LiveRequests::admitted(messages::RequestAdmitted::Reader message) {
+  if (auto found = sinks_.find(RequestId{message.getRequest()}); found != sinks_.end()) found->second->admitted(message);
+}
+
+void LiveRequests::delta(messages::TokenDelta::Reader message) {
+  if (auto found = sinks_.find(RequestId{message.getRequest()}); found != sinks_.end()) found->second->delta(message);
+}
+
+void LiveRequests::finished(messages::RequestFinished::Reader message) {
+  auto found = sinks_.find(RequestId{message.getRequest()});
+  if (found == sinks_.end()) return;
+  auto* sink = found->second;
+  remove(found->first);
+  sink->finished(message);
+}
+
+EngineCall::EngineCall(LiveRequests& live, const ModelRequest& request, EngineSink& sink) : live_(live), id_(live.add(sink)) {
+  live_.engine()->submit(build_submit(id_, request));
+}
+
+void EngineCall::cancel() {
+  if (running_) live_.engine()->cancel(id_, false);
+}
+
+void EngineCall::cancel_silently() {
+  if (!running_) return;
+  running_ = false;
+  live_.remove(id_);
+  live_.engine()->cancel(id_, true);
+}
+
+void EngineCall::grant(std::uint32_t deltas) {
+  if (running_ && deltas > 0) live_.engine()->grant_credit(id_, deltas);
+}
+
+}  // namespace troupe::gateway

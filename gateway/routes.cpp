@@ -1,0 +1,99 @@
+// See routes.h. Adding an endpoint: a function in endpoints/endpoints.h with a file of its own, and a row here.
+#include "gateway/routes.h"
+
+#include "gateway/endpoints/endpoints.h"
+#include "gateway/error_body.h"
+#include "gateway/service.h"
+#include "messages/error_reasons.h"
+
+#include <algorithm>
+
+namespace troupe::gateway {
+namespace {
+
+enum class Guard { kOpen, kKey };  // kOpen: no key is asked for, also where keys are set
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // with "*" as its last character it is a prefix
+  Guard guard;
+  Endpoint endpoint;
+};
+
+constexpr Route kRoutes[] = {
+    {"GET", "/", Guard::kOpen, endpoints::page},
+    {"GET", "/app.js", Guard::kOpen, endpoints::page},
+    {"GET", "/style.css", Guard::kOpen, endpoints::page},
+    {"GET", "/health", Guard::kOpen, endpoints::health},
+    {"GET", "/ready", Guard::kOpen, endpoints::ready},
+    {"GET", "/metrics", Guard::kKey, endpoints::metrics},
+    {"GET", "/v1/models", Guard::kKey, endpoints::models},
+    {"GET", "/v1/models/*", Guard::kKey, endpoints::model},
+    {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions},
+    {"GET", "/v1/responses", Guard::kKey, endpoints::responses},
+};
+
+bool path_matches(const Route& route, std::string_view path) {
+  if (route.path.back() != '*') return route.path == path;
+  auto prefix = route.path.substr(0, route.path.size() - 1);
+  return path.size() > prefix.size() && path.substr(0, prefix.size()) == prefix;
+}
+
+// HEAD is answered as GET; the connection leaves the body out.
+bool method_matches(const Route& route, std::string_view method) {
+  return route.method == method || (method == "HEAD" && route.method == "GET");
+}
+
+std::string allowed_methods(std::string_view path) {
+  std::string allowed;
+  for (const auto& route : kRoutes) {
+    if (!path_matches(route, path)) continue;
+    if (!allowed.empty()) allowed += ", ";
+    allowed += route.method;
+    if (route.method == "GET") allowed += ", HEAD";
+  }
+  return allowed;
+}
+
+// A browser asks before it lets a page of an allowed foreign origin send a request with a key or JSON.
+void answer_preflight(Connection& connection) {
+  connection.respond(204, "", "",
+                     "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: Authorization, Content-Type\r\n"
+                     "Access-Control-Max-Age: 600\r\n");
+}
+
+void answer_no_route(Service& service, Connection& connection, const HttpRequest& request, const std::string& path) {
+  auto allowed = allowed_methods(path);
+  if (allowed.empty())
+    return service.answer_error(connection, make_error(ErrorClass::kNotFound, ErrorReason::kUnknownRoute,
+                                                       "there is no such URL; the API is below /v1, the chat page at /"));
+  auto error = make_error(ErrorClass::kInvalidRequest, ErrorReason::kMethodNotAllowed,
+                          request.method + " is not possible on this URL; use " + allowed);
+  connection.respond(405, "application/json", error_body(error), "Allow: " + allowed + "\r\n");
+}
+
+}  // namespace
+
+void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
+  auto path = request.path();
+  const auto* route = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& candidate) {
+    return path_matches(candidate, path) && method_matches(candidate, request.method);
+  });
+  bool found = route != std::end(kRoutes);
+  if (found) connection.set_route(route->path);
+  const auto& access = service.access();
+  if (auto error = access.check_host(request)) return service.answer_error(connection, *error);
+  if (auto error = access.check_origin(request)) return service.answer_error(connection, *error);
+  connection.add_headers(access.cors_headers(request));
+  if (request.method == "OPTIONS") return answer_preflight(connection);
+  Caller caller;
+  if (!found || route->guard == Guard::kKey) {  // an unknown URL asks for the key too: what exists is not told
+    auto checked = access.check_key(request);
+    if (!checked.ok()) return service.answer_error(connection, checked.error(), "WWW-Authenticate: Bearer\r\n");
+    caller = *checked;
+  }
+  if (!found) return answer_no_route(service, connection, request, path);
+  route->endpoint(service, connection, std::move(request), caller);
+}
+
+}  // namespace troupe::gateway

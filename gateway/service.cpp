@@ -1,0 +1,114 @@
+// See service.h.
+#include "gateway/service.h"
+
+#include "gateway/error_body.h"
+#include "gateway/routes.h"
+#include "gateway/server.h"
+#include "messages/error_reasons.h"
+
+#include <openssl/rand.h>
+
+namespace troupe::gateway {
+namespace {
+
+constexpr std::uint32_t kRetryMs = 1000;
+
+Error draining_error() {
+  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down", "", "", kRetryMs);
+}
+
+std::optional<messages::ServedModel::Reader> find_model(messages::DirectoryChanged::Reader directory, std::string_view name) {
+  for (auto model : directory.getModels())
+    if (name.empty() || std::string_view(model.getName().begin(), model.getName().size()) == name) return model;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Service::Service(const GatewayOptions& options, base::Metrics& metrics)
+    : limits_(options.limits),
+      access_(options.api_keys, options.allowed_origins, options.allowed_hosts, options.host),
+      metrics_(metrics),
+      open_connections_(metrics.gauge("troupe:http_connections", "Open client connections")),
+      live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}
+
+void Service::request(Connection& connection, HttpRequest&& request) { dispatch(*this, connection, std::move(request)); }
+
+std::string Service::error_body(int status, std::string_view why) { return gateway::error_body(protocol_error(status, why)); }
+
+void Service::answered(std::string_view route, int status) {
+  auto& counter = answers_[{route, status}];
+  if (counter == nullptr)
+    counter = &metrics_.counter("troupe:http_requests_total", "HTTP answers by route and status",
+                                {{"route", route.empty() ? "none" : std::string(route)}, {"status", std::to_string(status)}});
+  counter->increment();
+}
+
+void Service::connections_changed(std::size_t open) { open_connections_.set(static_cast<double>(open)); }
+
+void Service::closed(std::uint64_t connection) {
+  if (live_.engine() != nullptr) live_.engine()->connection_closed(connection);
+}
+
+void Service::drained(std::uint32_t cut) {
+  if (on_drained_) on_drained_(cut);
+}
+
+bool Service::draining() const { return server_ != nullptr && server_->draining(); }
+
+bool Service::ready() const {
+  if (!directory_) return false;
+  for (auto model : directory_->getModels())
+    if (model.getReplicasServing() > 0) return true;
+  return false;
+}
+
+std::optional<Error> Service::refusal() const {
+  if (draining()) return draining_error();
+  if (!ready())
+    return make_error(ErrorClass::kUnavailable, ErrorReason::kLoading, "the model is still loading; try again soon", "", "", kRetryMs);
+  if (live_.size() >= limits_.requests)
+    return make_error(ErrorClass::kOverloaded, ErrorReason::kQueueFull,
+                      "too many requests are in progress (limit " + std::to_string(limits_.requests) + "); try again later", "", "",
+                      kRetryMs);
+  return std::nullopt;
+}
+
+std::optional<Error> Service::prepare(ModelRequest& request, const Caller& caller, std::uint64_t connection) const {
+  if (auto error = refusal()) return error;
+  auto model = find_model(*directory_, request.model);
+  if (!model)
+    return make_error(ErrorClass::kNotFound, ErrorReason::kUnknownModel,
+                      "the model '" + request.model + "' is not served here; GET /v1/models lists those that are", "model");
+  request.model = model->getName().cStr();
+  request.key_domains.clear();
+  for (auto domain : model->getKeyDomains()) request.key_domains.push_back({domain.getHigh(), domain.getLow()});
+  request.owner = caller.owner;
+  request.connection = connection;
+  request.credit = limits_.credit;
+  if (!request.sampling.seed_given) request.sampling.seed = random_number();
+  return std::nullopt;
+}
+
+void Service::answer_error(Connection& connection, const Error& error, std::string_view headers) const {
+  connection.respond(http_status(error.error_class), "application/json", gateway::error_body(error),
+                     retry_after_header(error) + std::string(headers));
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  TROUPE_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(&number), sizeof number) == 1);
+  return number;
+}
+
+std::string random_id(std::string_view prefix) {
+  std::string id(prefix);
+  for (int half = 0; half < 2; half++) {
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(random_number()));
+    id += text;
+  }
+  return id;
+}
+
+}  // namespace troupe::gateway

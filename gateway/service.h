@@ -1,0 +1,70 @@
+// Service: what the endpoints share, and the Application behind the server: access, admission of new work, the model directory,
+// live requests, HTTP metrics. Owned by the Gateway; loop thread, except the constructor.
+#pragma once
+#include "gateway/access.h"
+#include "gateway/connection.h"
+#include "gateway/gateway.h"
+#include "gateway/live_requests.h"
+#include "runtime/base/metrics.h"
+
+#include <ctime>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace troupe::gateway {
+
+class Service final : public Application {
+ public:
+  Service(const GatewayOptions& options, base::Metrics& metrics);
+  void attach(Server& server) { server_ = &server; }
+
+  // Application.
+  void request(Connection& connection, HttpRequest&& request) override;
+  std::string error_body(int status, std::string_view why) override;
+  void answered(std::string_view route, int status) override;
+  void connections_changed(std::size_t open) override;
+  void closed(std::uint64_t connection) override;
+  void drained(std::uint32_t cut) override;
+
+  // For the endpoints.
+  const Limits& limits() const { return limits_; }
+  const AccessRules& access() const { return access_; }
+  LiveRequests& live() { return live_; }
+  const base::Metrics& metrics() const { return metrics_; }
+  bool draining() const;
+  /// Whether a replica serves at least one model.
+  bool ready() const;
+  /// Models as last told by the router; null before that.
+  const Message<messages::DirectoryChanged>& directory() const { return directory_; }
+  /// Why no new work is taken now: draining or loading (503), too many requests (429).
+  std::optional<Error> refusal() const;
+  /// refusal(), and the model must be served (404); an empty name becomes the first served model. Fills in what the gateway adds:
+  /// owner, connection, seed, credit, key domains.
+  std::optional<Error> prepare(ModelRequest& request, const Caller& caller, std::uint64_t connection) const;
+  /// Answers with the error's status, body and Retry-After.
+  void answer_error(Connection& connection, const Error& error, std::string_view headers = {}) const;
+
+  void set_directory(Message<messages::DirectoryChanged> directory) { directory_ = std::move(directory); }
+  void on_drained(std::function<void(std::uint32_t cut)> done) { on_drained_ = std::move(done); }
+
+ private:
+  const Limits limits_;
+  AccessRules access_;
+  base::Metrics& metrics_;
+  base::Gauge& open_connections_;
+  std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
+  LiveRequests live_;
+  Server* server_ = nullptr;
+  Message<messages::DirectoryChanged> directory_;
+  std::function<void(std::uint32_t cut)> on_drained_;
+};
+
+/// "resp_" and the like, with 128 random bits in hexadecimal: ids cannot be guessed.
+std::string random_id(std::string_view prefix);
+std::uint64_t random_number();
+/// Seconds since 1970, for `created`.
+inline std::int64_t unix_time() { return static_cast<std::int64_t>(std::time(nullptr)); }
+
+}  // namespace troupe::gateway
