@@ -1,5 +1,6 @@
 // The program `troupe`: picks a command, gives it its options, returns its exit code. Everything else lives in the commands.
 #include "cluster/chat_command.h"
+#include "cluster/node_options.h"
 #include "cluster/option_sources.h"
 #include "cluster/serve_command.h"
 #include "runtime/base/log.h"
@@ -18,6 +19,7 @@ constexpr const char* kUsage =
     "\n"
     "  serve MODEL   serve a model over HTTP and WebSocket, with a chat page\n"
     "  chat          chat in the terminal: --url of a server, or MODEL in this process\n"
+    "  bench MODEL   measure prefill and decode on this machine\n"
     "  options       all options as a Markdown page\n"
     "\n"
     "'troupe COMMAND --help' lists the options of a command.\n";
@@ -33,7 +35,11 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
     return 0;
   }
   base::set_log_level(parsed->options.log_level);
-  return command == kServe ? run_serve(parsed->options) : run_chat(parsed->options);
+  switch (command) {
+    case kServe: return run_serve(parsed->options);
+    case kChat: return run_chat(parsed->options);
+    default: return run_bench(bench_options(parsed->options));
+  }
 }
 
 }  // namespace
@@ -43,6 +49,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (command == "serve") return run_with_options(kServe, arguments);
   if (command == "chat") return run_with_options(kChat, arguments);
+  if (command == "bench") return run_with_options(kBench, arguments);
   const bool help = command == "--help" || command == "-h" || command == "help";
   if (command == "options")
     std::fputs(options_markdown().c_str(), stdout);

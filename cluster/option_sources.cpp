@@ -40,15 +40,21 @@ void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
   if (row.hidden) option->group("");
 }
 
+std::string_view purpose(CommandBits command) {
+  switch (command) {
+    case kServe: return "Serves a model over HTTP and WebSocket, with a chat page at /.";
+    case kChat: return "Chats in the terminal: with the server at --url, or with MODEL in this process.";
+    default: return "Measures prefill and decode of MODEL on this machine, without network.";
+  }
+}
+
 }  // namespace
 
 const char* process_environment(const std::string& name) { return std::getenv(name.c_str()); }
 
 Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::string>& arguments, const Environment& environment) {
-  const std::string command_name = command == kServe ? "serve" : "chat";
-  CLI::App app(command == kServe ? "Serves a model over HTTP and WebSocket, with a chat page at /."
-                                 : "Chats in the terminal: with the server at --url, or with MODEL in this process.",
-               "troupe " + command_name);
+  const std::string program = "troupe " + std::string(command_name(command));
+  CLI::App app(std::string(purpose(command)), program);
   app.get_formatter()->column_width(40);
   app.footer(
       "Every option can also be set by an environment variable (--kv-memory: TROUPE_KV_MEMORY) and, for serve, by a key in the\n"
@@ -66,7 +72,7 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
     return parsed;
   } catch (const CLI::ParseError& fault) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
-                      first_line(fault.what()) + "; 'troupe " + command_name + " --help' lists the options");
+                      first_line(fault.what()) + "; '" + program + " --help' lists the options");
   }
 
   Options& options = parsed.options;

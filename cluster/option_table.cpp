@@ -22,11 +22,13 @@ std::span<const OptionRow> option_table() {
        .unit = "path",
        .field = &Options::model,
        .help = "GGUF file to serve (architecture llama; F32, F16, BF16, Q8_0, Q4_0, Q4_1 or Q6_K)",
+       .commands = kAll,
        .positional = true},
       {.name = "config",
        .unit = "path",
        .field = &Options::config_file,
        .help = "TOML file with any of these options as keys",
+       .commands = kAll,
        .no_file = true},
       {.name = "host",
        .unit = "address",
@@ -57,28 +59,33 @@ std::span<const OptionRow> option_table() {
        .unit = "number",
        .field = &Options::threads,
        .maximum = 1024,
-       .help = "Compute threads; 0: one a core of the process"},
-      {.name = "no-pin", .unit = "flag", .field = &Options::no_pin, .help = "Do not pin compute threads to cores"},
+       .help = "Compute threads; 0: one a core of the process",
+       .commands = kAll},
+      {.name = "no-pin", .unit = "flag", .field = &Options::no_pin, .help = "Do not pin compute threads to cores", .commands = kAll},
       {.name = "isa",
        .unit = "text",
        .field = &Options::isa,
        .choices = {"", "ref", "avx2", "avx512_vnni"},
-       .help = "Instruction set of the CPU kernels; empty: the best of this machine"},
+       .help = "Instruction set of the CPU kernels; empty: the best of this machine",
+       .commands = kAll},
       {.name = "activations",
        .unit = "text",
        .field = &Options::activations,
        .choices = {"int8", "int8-token", "fp32"},
-       .help = "Arithmetic of matrix products: int8 in groups of 32, int8 by token, or fp32"},
+       .help = "Arithmetic of matrix products: int8 in groups of 32, int8 by token, or fp32",
+       .commands = kAll},
       {.name = "kv-format",
        .unit = "text",
        .field = &Options::kv_format,
        .choices = {"int8", "fp16", "fp32"},
        .help = "Storage of keys and values",
+       .commands = kAll,
        .short_name = "kv"},
       {.name = "kv-memory",
        .unit = "bytes",
        .field = &Options::kv_memory,
-       .help = "Memory for keys and values, for example 512MiB or 2GiB; 0: the smaller of 25 % of RAM and 16 full contexts"},
+       .help = "Memory for keys and values, for example 512MiB or 2GiB; 0: the smaller of 25 % of RAM and 16 full contexts",
+       .commands = kAll},
       {.name = "policy",
        .unit = "text",
        .field = &Options::policy,
@@ -124,7 +131,8 @@ std::span<const OptionRow> option_table() {
        .unit = "text",
        .field = &Options::log_level,
        .choices = {"debug", "info", "warning", "error", "off"},
-       .help = "What is logged to stderr; never prompts or answers"},
+       .help = "What is logged to stderr; never prompts or answers",
+       .commands = kAll},
       {.name = "fault",
        .unit = "text",
        .field = &Options::fault,
@@ -166,6 +174,47 @@ std::span<const OptionRow> option_table() {
        .help = "Seed of the answers; 0: a new one each time",
        .commands = kChat,
        .no_file = true},
+      {.name = "prefill-tokens",
+       .unit = "number",
+       .field = &Options::prefill_tokens,
+       .minimum = 1,
+       .maximum = 65536,
+       .help = "Rows of the prefill step",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "decode-steps",
+       .unit = "number",
+       .field = &Options::decode_steps,
+       .minimum = 1,
+       .maximum = 100000,
+       .help = "Timed steps a batch size",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "context-tokens",
+       .unit = "number",
+       .field = &Options::context_tokens,
+       .minimum = 1,
+       .maximum = 1 << 20,
+       .help = "Tokens that each sequence holds when decoding starts",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "batch",
+       .unit = "number",
+       .field = &Options::batches,
+       .minimum = 1,
+       .maximum = 4096,
+       .help = "Sequences decoded together (repeatable)",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "repetitions",
+       .unit = "number",
+       .field = &Options::repetitions,
+       .minimum = 1,
+       .maximum = 1000,
+       .help = "Runs of each measurement; best and median are shown",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "json", .unit = "flag", .field = &Options::json, .help = "Print JSON", .commands = kBench, .no_file = true},
   };
   return kRows;
 }
@@ -175,6 +224,14 @@ const OptionRow* find_option(std::string_view name) {
   auto row = std::find_if(rows.begin(), rows.end(),
                           [&](const OptionRow& r) { return r.name == name || (!r.short_name.empty() && r.short_name == name); });
   return row == rows.end() ? nullptr : &*row;
+}
+
+std::string_view command_name(CommandBits command) {
+  switch (command) {
+    case kServe: return "serve";
+    case kChat: return "chat";
+    default: return "bench";
+  }
 }
 
 std::string environment_name(const OptionRow& row) {
@@ -190,7 +247,8 @@ std::string options_markdown() {
       "The command line wins over the environment, the environment over the file given by `--config`, the file over the default.\n"
       "A key of the file is the option's name: `kv-memory = \"2GiB\"`. An unknown option or key is an error.\n";
   const Options defaults;
-  for (auto [command, title] : {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"}}) {
+  for (auto [command, title] :
+       {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"}, std::pair{kBench, "troupe bench MODEL"}}) {
     text += std::string("\n## ") + title + "\n\n| option | environment | default | allowed | |\n|---|---|---|---|---|\n";
     for (const OptionRow& row : option_table()) {
       if (row.hidden || (row.commands & command) == 0) continue;

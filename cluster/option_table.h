@@ -14,7 +14,8 @@
 namespace troupe::cluster {
 
 /// Commands that take an option, as bits.
-enum CommandBits : unsigned { kServe = 1, kChat = 2 };
+enum CommandBits : unsigned { kServe = 1, kChat = 2, kBench = 4, kAll = 7 };
+std::string_view command_name(CommandBits command);
 
 using OptionField =
     std::variant<std::string Options::*, std::uint64_t Options::*, double Options::*, bool Options::*, std::vector<std::string> Options::*>;

@@ -95,6 +95,11 @@ Status set_option(Options& options, const OptionRow& row, std::string_view text,
     if (text != "true" && text != "false" && text != "1" && text != "0") return bad_value(origin, text, "true or false", row);
     options.** flag_field = text == "true" || text == "1";
   } else {
+    if (row.minimum != row.maximum) {  // a list of numbers
+      auto number = parse_unsigned(text, false);
+      if (!number || !in_range(row, static_cast<double>(*number)))
+        return bad_value(origin, text, "a whole number from " + allowed_text(row), row);
+    }
     (options.*std::get<std::vector<std::string> Options::*>(row.field)).emplace_back(text);
   }
   return ok_status();

@@ -46,6 +46,14 @@ struct Options {
   std::uint64_t max_tokens = 0;  // 0: to the end of the context
   double temperature = 0.7;
   std::uint64_t seed = 0;
+
+  // troupe bench.
+  std::uint64_t prefill_tokens = 512;
+  std::uint64_t decode_steps = 64;
+  std::uint64_t context_tokens = 128;
+  std::vector<std::string> batches = {"1", "16", "32"};
+  std::uint64_t repetitions = 5;
+  bool json = false;
 };
 
 }  // namespace troupe::cluster

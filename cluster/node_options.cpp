@@ -1,0 +1,64 @@
+#include "cluster/node_options.h"
+
+#include "kernels/backend.h"
+#include "messages/error_reasons.h"
+
+#include <algorithm>
+
+namespace troupe::cluster {
+
+gateway::GatewayOptions gateway_options(const Options& options, std::vector<std::string> api_keys) {
+  gateway::GatewayOptions out;
+  out.host = options.host;
+  out.port = static_cast<std::uint16_t>(options.port);
+  out.api_keys = std::move(api_keys);
+  out.allowed_origins = options.allowed_origins;
+  // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.
+  out.limits.requests = std::max<std::size_t>(out.limits.requests, options.max_queue + options.max_sequences + 1);
+  return out;
+}
+
+schedule::SchedulerOptions scheduler_options(const Options& options) {
+  schedule::SchedulerOptions out;
+  out.policy = options.policy;
+  out.max_sequences = static_cast<std::uint32_t>(options.max_sequences);
+  out.token_budget = static_cast<std::uint32_t>(options.token_budget);
+  out.stall_budget_ms = static_cast<std::uint32_t>(options.stall_budget_ms);
+  out.max_queued_requests = static_cast<std::uint32_t>(options.max_queue);
+  return out;
+}
+
+exec::ShardSpec shard_spec(const Options& options) {
+  exec::ShardSpec out;
+  out.model_path = options.model;
+  out.activations = options.activations;
+  out.kv_format = options.kv_format;
+  out.device_bytes = options.kv_memory;
+  out.threads = options.threads;
+  out.pin = !options.no_pin;
+  out.isa = options.isa;
+  return out;
+}
+
+BenchOptions bench_options(const Options& options) {
+  BenchOptions out;
+  out.shard = shard_spec(options);
+  out.prefill_tokens = static_cast<std::uint32_t>(options.prefill_tokens);
+  out.decode_steps = static_cast<std::uint32_t>(options.decode_steps);
+  out.context_tokens = static_cast<std::uint32_t>(options.context_tokens);
+  out.repetitions = static_cast<std::uint32_t>(options.repetitions);
+  out.batches.clear();
+  for (const std::string& batch : options.batches) out.batches.push_back(static_cast<std::uint32_t>(std::stoul(batch)));
+  out.json = options.json;
+  return out;
+}
+
+Status check_isa(const std::string& isa) {
+  const auto levels = kernels::cpu_isa_levels();
+  if (isa.empty() || std::find(levels.begin(), levels.end(), isa) != levels.end()) return ok_status();
+  std::string known;
+  for (const std::string& level : levels) known += (known.empty() ? "" : ", ") + level;
+  return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "--isa: this machine has no " + isa + "; it has " + known, "isa");
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,22 @@
+// Options -> the small structs that each part takes. Pure; any thread.
+#pragma once
+#include "cluster/bench_command.h"
+#include "cluster/options.h"
+#include "gateway/gateway.h"
+#include "messages/error.h"
+#include "runtime/exec/shard_engine.h"
+#include "runtime/schedule/scheduler.h"
+
+#include <string>
+#include <vector>
+
+namespace troupe::cluster {
+
+gateway::GatewayOptions gateway_options(const Options& options, std::vector<std::string> api_keys);
+schedule::SchedulerOptions scheduler_options(const Options& options);
+exec::ShardSpec shard_spec(const Options& options);
+BenchOptions bench_options(const Options& options);
+/// An Error names the levels that this machine has.
+Status check_isa(const std::string& isa);
+
+}  // namespace troupe::cluster
