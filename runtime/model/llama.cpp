@@ -29,6 +29,7 @@ class LlamaModel final : public Model {
     attended_.set_width(q_width_);
     gate_up_.set_width(2 * config_.ffn);
     rope_ = kernels::make_rope_table(config_.head_dim, config_.rope_base, config_.context);
+    rope_.pairs = kernels::RopePairs::kAdjacent;  // the converter has put q and k of this architecture in that order
   }
 
   void load(WeightLoader& loader) {
@@ -74,9 +75,9 @@ class LlamaModel final : public Model {
     Layer layer;
     layer.attention_norm = loader.vector(prefix + "attn_norm.weight", hidden);
     const WantedMatrix qkv[] = {
-        {prefix + "attn_q.weight", q_width_, hidden, Slicing::kHeads, RowOrder::kPairsToHalves, head_dim},
-        {prefix + "attn_k.weight", kv_width_, hidden, Slicing::kHeads, RowOrder::kPairsToHalves, head_dim},
-        {prefix + "attn_v.weight", kv_width_, hidden, Slicing::kHeads, RowOrder::kAsStored, head_dim},
+        {prefix + "attn_q.weight", q_width_, hidden, Slicing::kHeads, head_dim},
+        {prefix + "attn_k.weight", kv_width_, hidden, Slicing::kHeads, head_dim},
+        {prefix + "attn_v.weight", kv_width_, hidden, Slicing::kHeads, head_dim},
     };
     layer.qkv = loader.matrix(qkv);
     layer.output = loader.matrix({prefix + "attn_output.weight", hidden, q_width_, Slicing::kInputs});

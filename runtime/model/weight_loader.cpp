@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
 namespace troupe::model {
@@ -33,32 +32,13 @@ const weights::Tensor* WeightLoader::find(const std::string& name, std::size_t r
   return tensor;
 }
 
-std::vector<std::byte> WeightLoader::halves_order(const weights::Tensor& tensor, std::size_t head_dim) {
-  const kernels::MatrixSource matrix = tensor.matrix();
-  const std::size_t row_bytes = tensor.bytes / matrix.rows;
-  std::vector<std::byte> ordered(tensor.bytes);
-  for (std::size_t row = 0; row < matrix.rows; ++row) {
-    const std::size_t head = row / head_dim, in_head = row % head_dim;
-    const std::size_t half = in_head / (head_dim / 2), pair = in_head % (head_dim / 2);
-    const std::size_t stored = head * head_dim + 2 * pair + half;
-    std::memcpy(ordered.data() + row * row_bytes, matrix.data + stored * row_bytes, row_bytes);
-  }
-  return ordered;
-}
-
 std::unique_ptr<kernels::Weight> WeightLoader::matrix(std::span<const WantedMatrix> wanted) {
   std::vector<kernels::MatrixSource> sources;
-  std::vector<std::vector<std::byte>> reordered;  // outlives pack()
   std::size_t bytes = 0;
   for (const WantedMatrix& want : wanted) {
     const weights::Tensor* tensor = find(want.name, want.rows, want.cols);
     if (tensor == nullptr) return nullptr;
-    kernels::MatrixSource source = tensor->matrix();
-    if (want.order == RowOrder::kPairsToHalves) {
-      reordered.push_back(halves_order(*tensor, want.head_dim));
-      source.data = reordered.back().data();
-    }
-    sources.push_back(source);
+    sources.push_back(tensor->matrix());
     bytes += tensor->bytes;
   }
   std::unique_ptr<kernels::Weight> packed;

@@ -22,18 +22,13 @@ enum class Slicing : std::uint8_t {
   kHeads,    // outputs by whole heads
 };
 
-/// Order of the rows inside a head. GGUF stores q and k of "llama" files for a rotation of neighbours (2i, 2i + 1); the
-/// backend rotates halves (i, i + head_dim / 2), so these rows are put back in order.
-enum class RowOrder : std::uint8_t { kAsStored, kPairsToHalves };
-
 /// A matrix an architecture wants: its tensor, its shape and how it is cut.
 struct WantedMatrix {
   std::string name;
   std::size_t rows = 0;  // outputs of the whole matrix
   std::size_t cols = 0;  // inputs of the whole matrix
   Slicing slicing = Slicing::kWhole;
-  RowOrder order = RowOrder::kAsStored;
-  std::size_t head_dim = 0;  // for kHeads and kPairsToHalves
+  std::size_t head_dim = 0;  // for kHeads
 };
 
 class WeightLoader {
@@ -50,7 +45,6 @@ class WeightLoader {
 
  private:
   const weights::Tensor* find(const std::string& name, std::size_t rows, std::size_t cols);
-  std::vector<std::byte> halves_order(const weights::Tensor& tensor, std::size_t head_dim);
   void done(std::size_t bytes);
 
   const weights::GgufFile& file_;
