@@ -14,10 +14,8 @@ class ActorConfig : public caf::actor_system_config {
  public:
   explicit ActorConfig(std::size_t workers);
   /// Deterministic scheduler with virtual time: nothing runs but when the test says so.
-  static ActorConfig testing();
-
- private:
-  ActorConfig() = default;
+  struct Testing {};
+  explicit ActorConfig(Testing);
 };
 
 }  // namespace troupe::actors

@@ -1,0 +1,46 @@
+#include "actors/actor_registry.h"
+
+namespace troupe::actors {
+
+Incarnation ActorRegistry::put(Role role, std::uint32_t index, caf::actor actor) {
+  const std::lock_guard guard(mutex_);
+  auto& entry = entries_[{role, index}];
+  entry.actor = std::move(actor);
+  return entry.incarnation = ++last_;
+}
+
+caf::actor ActorRegistry::find(Role role, std::uint32_t index) const {
+  const std::lock_guard guard(mutex_);
+  const auto entry = entries_.find({role, index});
+  return entry == entries_.end() ? caf::actor{} : entry->second.actor;
+}
+
+caf::actor ActorRegistry::resolve(messages::ActorAddress::Reader address) const {
+  const std::lock_guard guard(mutex_);
+  const auto entry = entries_.find({address.getRole(), address.getIndex()});
+  if (address.getNode() != node_.value || entry == entries_.end() || entry->second.incarnation != address.getIncarnation()) return {};
+  return entry->second.actor;
+}
+
+void ActorRegistry::write_address(messages::ActorAddress::Builder address, Role role, std::uint32_t index) const {
+  const std::lock_guard guard(mutex_);
+  const auto entry = entries_.find({role, index});
+  address.setNode(node_.value);
+  address.setRole(role);
+  address.setIndex(index);
+  address.setIncarnation(entry == entries_.end() ? 0 : entry->second.incarnation);
+}
+
+void ActorRegistry::erase(Role role, std::uint32_t index, caf::actor_id id) {
+  const std::lock_guard guard(mutex_);
+  const auto entry = entries_.find({role, index});
+  if (entry != entries_.end() && entry->second.actor && entry->second.actor.id() == id) entries_.erase(entry);
+}
+
+void ActorRegistry::clear() {
+  std::map<std::pair<Role, std::uint32_t>, Entry> dead;
+  const std::lock_guard guard(mutex_);
+  dead.swap(entries_);  // handles are let go outside the map, yet under the lock: a dying actor's destructor does not look anything up
+}
+
+}  // namespace troupe::actors

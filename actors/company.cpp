@@ -1,0 +1,159 @@
+#include "actors/company.h"
+
+#include "actors/actor_base.h"
+#include "actors/compute.h"
+#include "actors/device_tier_actor.h"
+#include "actors/node_supervisor.h"
+#include "actors/replica_supervisor.h"
+#include "actors/request_session_actor.h"
+#include "actors/router_actor.h"
+#include "actors/scheduler_actor.h"
+#include "actors/session_metrics.h"
+#include "actors/session_store_actor.h"
+#include "actors/shard_actor.h"
+#include "messages/supervision.capnp.h"
+#include "runtime/base/hash.h"
+
+#include <mutex>
+#include <random>
+
+namespace troupe::actors {
+namespace {
+
+/// Facts of rank 0, written by its compute thread, read when the first epoch is ready.
+struct FactsBox {
+  std::mutex mutex;
+  exec::ShardFacts facts;
+};
+
+Incarnation random_incarnation() {
+  std::random_device random;
+  return (static_cast<Incarnation>(random()) << 31) | 1;
+}
+
+}  // namespace
+
+struct Company::State {
+  explicit State(caf::actor_system& s) : system(s) {}
+  caf::actor_system& system;
+  std::shared_ptr<ActorContext> context = std::make_shared<ActorContext>();
+  std::shared_ptr<Compute> compute;
+  std::shared_ptr<RequestSessionDependencies> session = std::make_shared<RequestSessionDependencies>();
+  caf::actor node_supervisor;
+};
+
+Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make_shared<State>(system)) {
+  TROUPE_CHECK(spec.metrics && spec.replica.tokenizer && spec.replica.chat_template && spec.replica.make_engine);
+  auto& replica = spec.replica;
+  auto context = state_->context;
+  context->registry = std::make_shared<ActorRegistry>(spec.node, random_incarnation());
+  context->metrics = spec.metrics;
+  context->tap = spec.tap;
+  state_->compute = spec.make_compute ? spec.make_compute() : std::make_shared<ComputeThread>();
+
+  if (replica.scheduler.eos.empty()) replica.scheduler.eos = replica.tokenizer->end_of_generation();
+  replica.scheduler.replica = replica.replica;
+  const ReplicaFacts facts{replica.replica, replica.model_name, replica.model_content,
+                           base::Hasher().add(replica.chat_template->id()).add(replica.tokenizer->id()).finish()};
+
+  auto& session = *state_->session;
+  session.context = context;
+  session.facts = facts;
+  session.tokenizer = replica.tokenizer;
+  session.chat_template = replica.chat_template;
+  session.metrics = std::make_shared<SessionMetrics>(spec.metrics);
+  session.context_tokens = replica.scheduler.context_tokens;
+  session.retry_budget = spec.retry_budget;
+
+  const auto box = std::make_shared<FactsBox>();
+  ReplicaSupervisorDependencies supervisor;
+  supervisor.context = context;
+  supervisor.facts = facts;
+  supervisor.shard = replica.shard;
+  supervisor.watchdog = replica.watchdog;
+  supervisor.epochs = replica.epochs;
+  supervisor.last_epoch = std::make_shared<std::atomic<std::uint32_t>>(0);
+  supervisor.on_load_progress = spec.on_load_progress;
+  supervisor.on_fatal = spec.on_fatal;
+  supervisor.on_ready = [box, on_ready = spec.on_ready] {
+    const std::lock_guard guard(box->mutex);
+    if (on_ready) on_ready(box->facts);
+  };
+  supervisor.start_shard = [context, box, compute = state_->compute, make_engine = replica.make_engine, shard = replica.shard](
+                               caf::actor_system& s, std::uint16_t) {
+    return spawn_shard(s, {context, compute, make_engine, shard, [box](const exec::ShardFacts& loaded) {
+                             const std::lock_guard guard(box->mutex);
+                             box->facts = loaded;
+                           }});
+  };
+
+  NodeSupervisorDependencies node;
+  node.context = context;
+  node.limits = spec.actors;
+  node.replica = replica.replica.value;
+  node.on_fatal = spec.on_fatal;
+  node.on_drained = spec.on_drained;
+  node.children = {
+      {.role = Role::SESSION_STORE,
+       .start =
+           [context, ttl = spec.session_ttl, tokens = spec.max_stored_tokens](caf::actor_system& s) {
+             return spawn_session_store(s, {context, ttl, tokens});
+           },
+       .dependants = {},
+       .vital = false},
+      {.role = Role::ROUTER,
+       .start =
+           [context, id = replica.replica](caf::actor_system& s) {
+             return spawn_router(s, {context, id});
+           },
+       .dependants = {}},
+      {.role = Role::DEVICE_TIER,
+       .index = replica.replica.value,
+       .start = [context](caf::actor_system& s) { return spawn_device_tier(s, {context}); },
+       .dependants = {Role::ROUTER},
+       .restarts_group = true},
+      {.role = Role::SCHEDULER,
+       .index = replica.replica.value,
+       .start =
+           [context, facts, options = replica.scheduler](caf::actor_system& s) {
+             return spawn_scheduler(s, {context, facts, options});
+           },
+       .dependants = {Role::ROUTER},
+       .restarts_group = true},
+      {.role = Role::REPLICA_SUPERVISOR,
+       .index = replica.replica.value,
+       .start = [supervisor](caf::actor_system& s) { return spawn_replica_supervisor(s, supervisor); },
+       .dependants = {Role::ROUTER}},
+  };
+  state_->node_supervisor = spawn_node_supervisor(system, std::move(node));
+  context->registry->put(Role::NODE_SUPERVISOR, 0, state_->node_supervisor);
+}
+
+Company::~Company() {
+  caf::anon_send_exit(state_->node_supervisor, caf::exit_reason::user_shutdown);
+  state_->node_supervisor = {};
+  state_->context->registry->clear();
+}
+
+SessionFactory Company::session_factory() const {
+  return [&system = state_->system, session = std::shared_ptr<const RequestSessionDependencies>(state_->session)](
+             const caf::actor& gateway) { return spawn_request_session(system, session, gateway); };
+}
+
+void Company::attach_gateway(const caf::actor& gateway) {
+  auto& registry = *state_->context->registry;
+  registry.put(Role::GATEWAY, 0, gateway);
+  tell_from(*state_->context, "Company", state_->node_supervisor,
+            Message<messages::ActorStarted>::build(
+                [&](messages::ActorStarted::Builder started) { registry.write_address(started.initAddress(), Role::GATEWAY); }));
+}
+
+void Company::drain(std::chrono::milliseconds grace) {
+  tell_from(*state_->context, "Company", state_->node_supervisor,
+            Message<messages::DrainNode>::build(
+                [&](messages::DrainNode::Builder drain) { drain.setGraceMs(static_cast<std::uint32_t>(grace.count())); }));
+}
+
+caf::actor Company::find(Role role, std::uint32_t index) const { return state_->context->registry->find(role, index); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,20 @@
+// CacheTier(device): the actor around kv::DeviceTier, which holds index, locks and policy of the blocks in device memory.
+// Speaks messages/cache.capnp with its holder, the scheduler; learns of epochs from the ReplicaSupervisor. A message of an older epoch is
+// dropped unread: its locks and leases are void.
+#pragma once
+#include "actors/actor_context.h"
+#include "messages/ids.h"
+
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+
+#include <memory>
+
+namespace troupe::actors {
+
+struct DeviceTierDependencies {
+  std::shared_ptr<const ActorContext> context;
+};
+caf::actor spawn_device_tier(caf::actor_system& system, DeviceTierDependencies dependencies);
+
+}  // namespace troupe::actors

@@ -1,0 +1,37 @@
+#include "actors/scheduler_metrics.h"
+
+#include "runtime/base/metric_names.h"
+
+namespace troupe::actors {
+namespace metric = base::metric;
+
+SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::SchedulerOptions& options)
+    : running_(metrics.gauge(metric::kRequestsRunning, "sequences in the batch")),
+      waiting_(metrics.gauge(metric::kRequestsWaiting, "requests in the queue")),
+      prompt_tokens_(metrics.counter(metric::kPromptTokens, "prompt tokens processed, cached ones included")),
+      generated_tokens_(metrics.counter(metric::kGenerationTokens, "tokens generated")),
+      preemptions_(metrics.counter(metric::kPreemptions, "sequences preempted")),
+      steps_(metrics.counter(metric::kSteps, "steps of the engine")),
+      overruns_(metrics.counter(metric::kStallOverruns, "steps beyond the stall budget while a stream was running")),
+      wasted_rows_(metrics.counter(metric::kWastedRows, "rows computed for sequences that had ended")),
+      step_(metrics.histogram(metric::kStepSeconds, "compute time of a step",
+                              {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5})) {
+  metrics.gauge(metric::kStallBudget, "declared largest gap between tokens of a running stream").set(options.stall_budget_ms / 1000.0);
+}
+
+void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
+  const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
+    if (after > before) counter.increment(static_cast<double>(after - before));
+  };
+  running_.set(stats.running);
+  waiting_.set(stats.waiting);
+  add(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
+  add(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
+  add(preemptions_, told_.preemptions, stats.preemptions);
+  add(steps_, told_.steps, stats.steps);
+  add(overruns_, told_.stall_overruns, stats.stall_overruns);
+  add(wasted_rows_, told_.wasted_rows, stats.wasted_rows);
+  told_ = stats;
+}
+
+}  // namespace troupe::actors

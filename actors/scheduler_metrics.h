@@ -1,0 +1,28 @@
+// SchedulerMetrics: schedule::SchedulerStats as Prometheus metrics. Owned by the Scheduler actor; its thread only.
+#pragma once
+#include "runtime/base/metrics.h"
+#include "runtime/schedule/scheduler.h"
+
+namespace troupe::actors {
+
+class SchedulerMetrics {
+ public:
+  SchedulerMetrics(base::Metrics& metrics, const schedule::SchedulerOptions& options);
+  /// Adds what came since the last call; totals start at 0 with each scheduler, the counters do not.
+  void report(const schedule::SchedulerStats& stats);
+  void step_took(double seconds) { step_.observe(seconds); }
+
+ private:
+  schedule::SchedulerStats told_;
+  base::Gauge& running_;
+  base::Gauge& waiting_;
+  base::Counter& prompt_tokens_;
+  base::Counter& generated_tokens_;
+  base::Counter& preemptions_;
+  base::Counter& steps_;
+  base::Counter& overruns_;
+  base::Counter& wasted_rows_;
+  base::Histogram& step_;
+};
+
+}  // namespace troupe::actors

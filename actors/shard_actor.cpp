@@ -1,0 +1,196 @@
+#include "actors/shard_actor.h"
+
+#include "actors/actor_base.h"
+#include "actors/rank_worker.h"
+#include "actors/timers.h"
+#include "actors/wire/common.h"
+#include "actors/wire/plan.h"
+#include "messages/error_reasons.h"
+#include "messages/shard_control.capnp.h"
+
+#include <chrono>
+#include <optional>
+
+namespace troupe::actors {
+namespace {
+
+using messages::ShardFailed;
+
+Message<ShardFailed> failure(GroupEpoch epoch, std::uint16_t rank, std::uint64_t step, const Error& error) {
+  return Message<ShardFailed>::build([&](ShardFailed::Builder failed) {
+    failed.setEpoch(epoch.value);
+    failed.setRank(rank);
+    failed.setStep(step);
+    wire::write(error, failed.initError());
+  });
+}
+
+Error fault(ErrorReason reason, std::string detail) {
+  return make_error(ErrorClass::kGroupLost, reason, "the engine had to restart", {}, std::move(detail));
+}
+
+class ShardActor final : public ActorBase {
+ public:
+  ShardActor(caf::actor_config& config, ShardDependencies dependencies)
+      : ActorBase(config, dependencies.context, "Shard"), parts_(std::move(dependencies)) {
+    // The supervisor's death ends the shard: its successor starts a new one.
+    set_down_handler([this](const caf::down_msg&) { quit(caf::exit_reason::user_shutdown); });
+  }
+
+  caf::behavior make_behavior() override {
+    return {
+        [this](const Message<messages::LoadShard>& message) { on_load(message); },
+        [this](const Message<messages::EnterEpoch>& message) { on_enter(*message); },
+        [this](const Message<messages::LeaveEpoch>& message) { on_leave(GroupEpoch{message->getEpoch()}); },
+        [this](const Message<messages::ForwardPlan>& message) { on_plan(message); },
+        // From the compute thread: noted here, then told to the supervisor.
+        [this](const Message<ShardFailed>& message) { tell(supervisor_, message); },
+        [this](WatchAtom) { on_watch(); },
+    };
+  }
+
+  void on_exit() override { worker_->abort = true; }
+
+ private:
+  static constexpr int kWatchesPerPeriod = 4;
+
+  /// Runs `job` on the compute thread, behind all others. An exception of it becomes ShardFailed and ends the epoch there.
+  template <class Job>
+  void post(std::uint64_t step, Job job) {
+    ++worker_->posted;
+    parts_.compute->post([worker = worker_, self = caf::actor_cast<caf::weak_actor_ptr>(this), context = context_ptr(), epoch = epoch_,
+                          rank = rank_, step, job = std::move(job)]() mutable {
+      std::optional<Error> error;
+      try {
+        job(*worker);
+      } catch (const exec::StepAborted&) {
+        // Who set the flag has told the supervisor.
+      } catch (const exec::PlanGap& gap) {
+        error = fault(ErrorReason::kComputeFault, std::string("plan gap: ") + gap.what());
+      } catch (...) {
+        error = fault(ErrorReason::kComputeFault, describe(std::current_exception()));
+      }
+      if (error) {
+        worker->abort = true;  // plans behind this one are void
+        if (auto actor = caf::actor_cast<caf::actor>(self)) tell_from(*context, "Compute", actor, failure(epoch, rank, step, *error));
+      }
+      ++worker->finished;
+      ++worker->progress;
+    });
+    watch();
+  }
+
+  void on_load(const Message<messages::LoadShard>& message) {
+    supervisor_ = sender();
+    monitor(supervisor_);
+    rank_ = message->getRank();
+    watchdog_ = std::chrono::milliseconds(message->getWatchdogMs());
+    post(0, [parts = parts_, supervisor = supervisor_, rank = rank_](RankWorker& worker) {
+      worker.engine = parts.make_engine();
+      const auto progress = [&, last = std::chrono::steady_clock::time_point()](std::size_t bytes, std::size_t total) mutable {
+        ++worker.progress;
+        const auto time = std::chrono::steady_clock::now();
+        if (bytes < total && time - last < std::chrono::milliseconds(100)) return;
+        last = time;
+        tell_from(*parts.context, "Compute", supervisor, Message<messages::LoadProgress>::build([&](messages::LoadProgress::Builder b) {
+          b.setRank(rank);
+          b.setDoneBytes(bytes);
+          b.setTotalBytes(total);
+        }));
+      };
+      auto loaded = worker.engine->load(parts.spec, progress);
+      if (!loaded) {
+        worker.engine.reset();
+        tell_from(*parts.context, "Compute", supervisor, failure(GroupEpoch{}, rank, 0, loaded.error()));
+        return;
+      }
+      if (parts.on_loaded) parts.on_loaded(*loaded);
+      tell_from(*parts.context, "Compute", supervisor, Message<messages::ShardLoaded>::build([&](messages::ShardLoaded::Builder b) {
+        b.setRank(rank);
+        wire::write(loaded->numerics, b.initNumerics());
+        b.setDeviceBlocks(loaded->device_blocks);
+        b.setModelContext(loaded->context_tokens);
+      }));
+    });
+  }
+
+  void on_enter(messages::EnterEpoch::Reader enter) {
+    // EpochLeft or ShardLoaded came before: the compute thread is behind everything of the old epoch.
+    epoch_ = GroupEpoch{enter.getEpoch()};
+    scheduler_ = registry().resolve(enter.getScheduler());
+    worker_->abort = false;
+    failed_ = false;
+    post(0, [epoch = epoch_, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
+      TROUPE_CHECK(worker.engine != nullptr);
+      worker.engine->enter_epoch(epoch);
+      tell_from(*context, "Compute", supervisor, Message<messages::ShardReady>::build([&](messages::ShardReady::Builder ready) {
+        ready.setEpoch(epoch.value);
+        ready.setRank(rank);
+      }));
+    });
+  }
+
+  void on_plan(const Message<messages::ForwardPlan>& message) {
+    if (message->getEpoch() != epoch_.value || leaving_ == epoch_) return;
+    post(message->getStep(), [message, scheduler = scheduler_, context = context_ptr()](RankWorker& worker) {
+      if (worker.abort) return;
+      const auto result = worker.engine->run(wire::decode(*message), worker.abort);
+      tell_from(*context, "Compute", scheduler, wire::encode(result));
+    });
+  }
+
+  void on_leave(GroupEpoch epoch) {
+    leaving_ = epoch;
+    worker_->abort = true;
+    post(0, [epoch, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker&) {
+      tell_from(*context, "Compute", supervisor, Message<messages::EpochLeft>::build([&](messages::EpochLeft::Builder left) {
+        left.setEpoch(epoch.value);
+        left.setRank(rank);
+      }));
+    });
+  }
+
+  /// Looks at the compute thread a few times a period while it has work; an idle shard sets no timers.
+  void watch() {
+    if (watching_ || watchdog_.count() == 0) return;
+    watching_ = true;
+    seen_progress_ = worker_->progress;
+    quiet_watches_ = 0;
+    delayed_send(this, watchdog_ / kWatchesPerPeriod, WatchAtom::value);
+  }
+
+  void on_watch() {
+    watching_ = false;
+    if (!worker_->busy()) return;
+    if (const auto progress = worker_->progress.load(); progress != seen_progress_) {
+      watch();
+      return;
+    }
+    if (++quiet_watches_ >= kWatchesPerPeriod && !failed_) {
+      failed_ = true;
+      worker_->abort = true;
+      log(base::LogLevel::kError, "step_timeout", "epoch=" + std::to_string(epoch_.value));
+      tell(supervisor_, failure(epoch_, rank_, 0, fault(ErrorReason::kWatchdog, "a step took longer than the watchdog allows")));
+    }
+    watching_ = true;
+    delayed_send(this, watchdog_ / kWatchesPerPeriod, WatchAtom::value);
+  }
+
+  ShardDependencies parts_;
+  std::shared_ptr<RankWorker> worker_ = std::make_shared<RankWorker>();
+  caf::actor supervisor_, scheduler_;
+  std::uint16_t rank_ = 0;
+  GroupEpoch epoch_, leaving_;
+  std::chrono::milliseconds watchdog_{0};
+  bool watching_ = false, failed_ = false;
+  std::uint64_t seen_progress_ = 0;
+  int quiet_watches_ = 0;
+};
+
+}  // namespace
+
+caf::actor spawn_shard(caf::actor_system& system, ShardDependencies dependencies) {
+  return system.spawn<ShardActor>(std::move(dependencies));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,28 @@
+// Shard: one rank. A scheduled actor that drives one compute thread, so it answers control while a step runs.
+// The compute thread loads, enters epochs and runs plans in the order they were posted, and sends ForwardResult straight to the scheduler.
+// Watchdog: a job that makes no progress for the watchdog's time sets the abort flag, which the executor polls between segments.
+// Invariant: EpochLeft is sent from the compute thread, behind all jobs of the epoch: nothing of it runs any more.
+#pragma once
+#include "actors/actor_context.h"
+#include "actors/compute.h"
+#include "messages/ids.h"
+#include "runtime/exec/shard_engine.h"
+
+#include <caf/actor.hpp>
+#include <caf/actor_system.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace troupe::actors {
+
+struct ShardDependencies {
+  std::shared_ptr<const ActorContext> context;
+  std::shared_ptr<Compute> compute;  // of the rank; outlives the actor
+  std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;
+  exec::ShardSpec spec;
+  std::function<void(const exec::ShardFacts&)> on_loaded;  // from the compute thread; may be empty
+};
+caf::actor spawn_shard(caf::actor_system& system, ShardDependencies dependencies);
+
+}  // namespace troupe::actors

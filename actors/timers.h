@@ -1,0 +1,16 @@
+// Timers that actors set for themselves. They never leave the actor that made them, so they are CAF atoms and no messages of a protocol.
+#pragma once
+#include <caf/atom.hpp>
+
+namespace troupe::actors {
+
+using WakeAtom = caf::atom_constant<caf::atom("wake")>;          // the scheduler's next time point
+using GraceAtom = caf::atom_constant<caf::atom("grace")>;        // end of a drain
+using WatchAtom = caf::atom_constant<caf::atom("watch")>;        // watchdog
+using SliceAtom = caf::atom_constant<caf::atom("slice")>;        // tokenize the next slice
+using DeadlineAtom = caf::atom_constant<caf::atom("deadline")>;  // of a request
+using RetryAtom = caf::atom_constant<caf::atom("retry")>;        // ask again
+using ReplyAtom = caf::atom_constant<caf::atom("reply")>;        // a reply is overdue
+using EndAtom = caf::atom_constant<caf::atom("end")>;            // all has been told: the process may end
+
+}  // namespace troupe::actors

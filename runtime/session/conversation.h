@@ -1,0 +1,31 @@
+// Conversation: what a stored response remembers of the words behind its token ids, so that a later turn can be rendered again.
+// Kept as JSON in the session store's opaque record. Pure values; any thread.
+#pragma once
+#include "messages/error.h"
+#include "runtime/session/request.h"
+#include "runtime/text/chat_template.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::session {
+
+struct Conversation {
+  std::string instructions;      // of this response only: they are not inherited
+  std::vector<InputItem> items;  // from the root of the tree on, this response's input included
+  std::string output;            // text of the answer
+  friend bool operator==(const Conversation&, const Conversation&) = default;
+};
+
+std::string to_record(const Conversation& conversation);
+/// Error kCorrupted for anything that to_record did not write.
+Result<Conversation> from_record(std::string_view record);
+
+/// The conversation after the answer of `parent` and the items of the next turn.
+Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions);
+
+/// The messages that a chat template renders: instructions first as a system message; `developer` is the template's `system`.
+std::vector<text::ChatMessage> to_chat_messages(const Conversation& conversation);
+
+}  // namespace troupe::session

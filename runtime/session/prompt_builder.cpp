@@ -1,0 +1,109 @@
+#include "runtime/session/prompt_builder.h"
+
+#include "messages/error_reasons.h"
+#include "runtime/session/rendered_text.h"
+
+#include <algorithm>
+
+namespace troupe::session {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// First place to cut at or behind `from`; npos if there is none.
+std::size_t find_cut(const std::string& text, std::size_t from) {
+  for (std::size_t i = std::max<std::size_t>(from, 1); i + 1 < text.size(); ++i)
+    if (text[i] == ' ' && is_letter(text[i - 1]) && is_letter(text[i + 1])) return i;
+  return std::string::npos;
+}
+
+Error bad_value(std::string text, std::string parameter) {
+  return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, std::move(text), std::move(parameter));
+}
+
+}  // namespace
+
+std::vector<std::vector<text::TextPiece>> slice_pieces(std::vector<text::TextPiece> pieces, std::size_t slice_bytes) {
+  std::vector<std::vector<text::TextPiece>> slices(1);
+  std::size_t used = 0;
+  for (auto& piece : pieces) {
+    std::string rest = std::move(piece.text);
+    while (used + rest.size() > slice_bytes) {
+      const std::size_t cut = find_cut(rest, used < slice_bytes ? slice_bytes - used : 0);
+      if (cut == std::string::npos) break;
+      slices.back().push_back({rest.substr(0, cut), piece.control_tokens});
+      slices.emplace_back();
+      rest.erase(0, cut);
+      used = 0;
+    }
+    used += rest.size();
+    slices.back().push_back({std::move(rest), piece.control_tokens});
+  }
+  return slices;
+}
+
+Result<PromptBuilder> PromptBuilder::make(const Request& request, const text::ChatTemplate& chat_template,
+                                          std::shared_ptr<const text::Tokenizer> tokenizer, const ParentResponse* parent) {
+  PromptBuilder builder;
+  builder.tokenizer_ = std::move(tokenizer);
+  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&request.input)) {
+    if (const auto bad = std::find_if(tokens->begin(), tokens->end(), [&](TokenId id) { return id >= builder.tokenizer_->size(); });
+        bad != tokens->end())
+      return bad_value(
+          "token id " + std::to_string(*bad) + " is not in the vocabulary (" + std::to_string(builder.tokenizer_->size()) + " tokens)",
+          "prompt");
+    builder.tokens_ = *tokens;
+  } else if (const auto* text = std::get_if<std::string>(&request.input)) {
+    builder.slices_ = slice_pieces({{*text, false}}, kSliceBytes);
+  } else if (auto error = builder.start_chat(request, chat_template, parent)) {
+    return *error;
+  }
+  return builder;
+}
+
+std::optional<Error> PromptBuilder::start_chat(const Request& request, const text::ChatTemplate& chat_template,
+                                               const ParentResponse* parent) {
+  const auto& items = std::get<std::vector<InputItem>>(request.input);
+  std::optional<Conversation> before;
+  if (parent != nullptr) {
+    auto read = from_record(parent->record);
+    if (!read) return read.error();
+    before = *std::move(read);
+    conversation_ = continue_conversation(*before, items, request.instructions);
+  } else {
+    conversation_ = {request.instructions, items, {}};
+  }
+  auto rendered = chat_template.render(to_chat_messages(conversation_), true);
+  if (!rendered) return rendered.error();
+  RenderedText whole(*rendered);
+
+  std::size_t known_bytes = 0;
+  if (before && parent->template_id == chat_template.id()) {
+    auto rendered_before = chat_template.render(to_chat_messages(*before), true);
+    if (rendered_before) {
+      RenderedText old(*rendered_before);
+      const std::size_t old_prompt_bytes = old.size();
+      old.append(before->output, false);
+      const auto cut = find_common_cut(old, whole, parent->tokens, *tokenizer_);
+      template_rewrote_ = cut.common_bytes < old_prompt_bytes;
+      known_bytes = cut.bytes;
+      tokens_.assign(parent->tokens.begin(), parent->tokens.begin() + static_cast<std::ptrdiff_t>(cut.tokens));
+      inherited_ = static_cast<std::uint32_t>(cut.tokens);
+    }
+  } else if (before) {
+    template_rewrote_ = true;
+  }
+  slices_ = slice_pieces(whole.pieces_from(known_bytes), kSliceBytes);
+  return std::nullopt;
+}
+
+bool PromptBuilder::step() {
+  if (next_slice_ == slices_.size()) return false;
+  auto& slice = slices_[next_slice_++];
+  const auto ids = tokenizer_->encode(std::span<const text::TextPiece>(slice));
+  tokens_.insert(tokens_.end(), ids.begin(), ids.end());
+  slice = {};
+  return next_slice_ < slices_.size();
+}
+
+}  // namespace troupe::session

@@ -1,0 +1,62 @@
+// PromptBuilder: from a checked request to its exact token ids: chat template, tokenizer, and for a continued turn the parent's own ids.
+// Tokenizing goes in slices, so that a long prompt never holds a CAF worker for long. Owned by the RequestSession; one thread at a time.
+// Invariant: a continued prompt begins with the parent's exact ids up to the last control token inside the longest common rendered prefix;
+// only what lies behind it is tokenized.
+#pragma once
+#include "messages/error.h"
+#include "runtime/session/conversation.h"
+#include "runtime/session/request.h"
+#include "runtime/text/chat_template.h"
+#include "runtime/text/tokenizer.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe::session {
+
+/// A response found in the session store.
+struct ParentResponse {
+  std::vector<TokenId> tokens;  // prompt and output, from the root on
+  std::uint32_t prompt_tokens = 0;
+  Hash128 template_id;
+  std::string record;
+};
+
+class PromptBuilder {
+ public:
+  static constexpr std::size_t kSliceBytes = 64 * 1024;
+
+  /// Renders; tokenizing comes with step(). Errors: what the template raises, an empty prompt, an unreadable parent record, ids out of
+  /// the vocabulary.
+  static Result<PromptBuilder> make(const Request& request, const text::ChatTemplate& chat_template,
+                                    std::shared_ptr<const text::Tokenizer> tokenizer, const ParentResponse* parent);
+  /// Tokenizes one slice; false when there is nothing left to do.
+  bool step();
+  const std::vector<TokenId>& tokens() const { return tokens_; }
+  std::vector<TokenId> take_tokens() { return std::move(tokens_); }
+  /// Tokens taken over from the parent; 0 without one.
+  std::uint32_t inherited() const { return inherited_; }
+  /// The parent's earlier turns render differently now, so its ids are of no use behind that place.
+  bool template_rewrote() const { return template_rewrote_; }
+  /// What is to be stored with the response; without output yet.
+  const Conversation& conversation() const { return conversation_; }
+
+ private:
+  PromptBuilder() = default;
+  std::optional<Error> start_chat(const Request& request, const text::ChatTemplate& chat_template, const ParentResponse* parent);
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  Conversation conversation_;
+  std::vector<std::vector<text::TextPiece>> slices_;
+  std::size_t next_slice_ = 0;
+  std::vector<TokenId> tokens_;
+  std::uint32_t inherited_ = 0;
+  bool template_rewrote_ = false;
+};
+
+/// Cuts pieces into slices of about `slice_bytes` that tokenize to the same ids one by one as together. A cut is made only before a single
+/// space between two ASCII letters: no pre-tokenizer rule in use joins text across it. Text without such a place stays whole.
+std::vector<std::vector<text::TextPiece>> slice_pieces(std::vector<text::TextPiece> pieces, std::size_t slice_bytes);
+
+}  // namespace troupe::session
