@@ -40,7 +40,6 @@ class Application {
   /// A status line was written. `route` is what Connection::set_route() named, or empty.
   virtual void answered(std::string_view /*route*/, int /*status*/) {}
   virtual void connections_changed(std::size_t /*open*/) {}
-  virtual void closed(std::uint64_t /*connection*/) {}
   /// A drain has ended; `cut` requests did not end by themselves.
   virtual void drained(std::uint32_t /*cut*/) {}
 };

@@ -83,6 +83,7 @@ void ResponsesSocket::writable() {
 void ResponsesSocket::hung_up() {
   for (auto& [lane, turn] : turns_) turn->hung_up();
   turns_.clear();
+  service_.live().engine()->connection_closed(connection_.id());  // responses of retention `connection` go with it
 }
 
 void ResponsesSocket::cut_short() {

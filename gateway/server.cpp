@@ -182,7 +182,6 @@ void Server::forget(Connection* connection) {
   connections_.erase(connection->id_);
   std::erase(dirty_, connection);
   if (auto entry = per_ip_.find(connection->peer_ip_); entry != per_ip_.end() && --entry->second == 0) per_ip_.erase(entry);
-  application_.closed(connection->id_);
   application_.connections_changed(connections_.size());
   if (connections_.empty()) uv_timer_stop(&timer_);  // an idle server sleeps
   maybe_stop();

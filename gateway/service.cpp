@@ -46,10 +46,6 @@ void Service::answered(std::string_view route, int status) {
 
 void Service::connections_changed(std::size_t open) { open_connections_.set(static_cast<double>(open)); }
 
-void Service::closed(std::uint64_t connection) {
-  if (live_.engine() != nullptr) live_.engine()->connection_closed(connection);
-}
-
 void Service::drained(std::uint32_t cut) {
   if (on_drained_) on_drained_(cut);
 }

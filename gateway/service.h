@@ -25,7 +25,6 @@ class Service final : public Application {
   std::string error_body(int status, std::string_view why) override;
   void answered(std::string_view route, int status) override;
   void connections_changed(std::size_t open) override;
-  void closed(std::uint64_t connection) override;
   void drained(std::uint32_t cut) override;
 
   // For the endpoints.
