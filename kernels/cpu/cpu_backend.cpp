@@ -53,7 +53,9 @@ std::string CpuBackend::description() const {
   return "cpu " + std::string(isa_name(kernels_.isa)) + ", " + std::to_string(team_.size()) + (team_.size() == 1 ? " thread" : " threads");
 }
 
-std::unique_ptr<Weight> CpuBackend::pack(std::span<const MatrixSource> sources) { return std::make_unique<PackedWeight>(sources, team_); }
+std::unique_ptr<Weight> CpuBackend::pack(std::span<const MatrixSource> sources) {
+  return std::make_unique<PackedWeight>(sources, weights_, team_);
+}
 std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvShape& shape) { return std::make_unique<CpuKvCache>(shape); }
 
 /// Calls op(row) for all rows, shared among the team if there is enough to do.

@@ -95,6 +95,7 @@ class CpuBackend final : public Backend {
   const KernelSet kernels_;
   const Activations activations_;
   ThreadTeam team_;
+  PageArena weights_;
   ProductInput shared_input_;             // many rows: each thread prepares a share
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
   std::vector<AttentionScratch> attention_scratch_;

@@ -111,8 +111,14 @@ bool is_quantized(PanelFormat format) {
   return format == PanelFormat::kW4Group32 || format == PanelFormat::kW8Group32 || format == PanelFormat::kW8Group16;
 }
 
-PackedWeight::PackedWeight(std::span<const MatrixSource> sources, ThreadTeam& team) {
+PackedWeight::PackedWeight(std::span<const MatrixSource> sources, PageArena& arena, ThreadTeam& team) {
   plan(sources);
+  memory_ = arena.allocate(bytes_);
+  const std::uint8_t* next = memory_.data;
+  for (WeightSegment& segment : segments_) {
+    segment.bytes = next;
+    next += segment.panels * segment.panel_bytes;
+  }
   team.run(
       [&](const ThreadTeam::Member& member) {
         for (const WeightSegment& segment : segments_)
@@ -144,16 +150,10 @@ void PackedWeight::plan(std::span<const MatrixSource> sources) {
     panels_ += segment.panels;
     bytes_ += segment.panels * segment.panel_bytes;
   }
-  buffer_ = PageBuffer(bytes_);
-  const std::uint8_t* next = buffer_.data();
-  for (WeightSegment& segment : segments_) {
-    segment.bytes = next;
-    next += segment.panels * segment.panel_bytes;
-  }
 }
 
 void PackedWeight::fill(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel) {
-  std::uint8_t* to = buffer_.data() + (segment.bytes - buffer_.data()) + panel * segment.panel_bytes;
+  std::uint8_t* to = memory_.data + (segment.bytes - memory_.data) + panel * segment.panel_bytes;
   const std::size_t end = std::min(segment.outputs, (panel + 1) * kColumns);
   for (std::size_t i = panel * kColumns; i < end; ++i) {
     const std::size_t output = segment.first_output + i;

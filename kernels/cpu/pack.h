@@ -4,7 +4,7 @@
 //   w8_group32  [8][48][4] u8 = q + 128; 48 fp16 scales                                                            (Q8_0)
 //   w8_group16  [8][48][4] u8 = q + 128; 2 x 48 fp32 scales                                                        (Q6_K)
 // Floats are [inputs][48] of their own type. Outputs are padded to 48 with zeros; weights are never rounded again.
-// Owner of the bytes: the Weight. Immutable after packing; read by all threads of the team.
+// Owner of the bytes: the Weight, through its piece of an arena. Immutable after packing; read by all threads of the team.
 #pragma once
 #include "kernels/backend.h"
 #include "kernels/cpu/kernel_table.h"
@@ -30,7 +30,7 @@ class PackedWeight final : public Weight {
  public:
   /// Throws std::invalid_argument if the sources have no or different numbers of inputs, or a number that their type cannot hold
   /// (quantized types: whole blocks of 32, Q6_K of 256).
-  PackedWeight(std::span<const MatrixSource> sources, ThreadTeam& team);
+  PackedWeight(std::span<const MatrixSource> sources, PageArena& arena, ThreadTeam& team);
 
   std::span<const WeightSegment> segments() const { return segments_; }
   std::size_t panels() const { return panels_; }
@@ -44,7 +44,7 @@ class PackedWeight final : public Weight {
   std::vector<WeightSegment> segments_;
   std::vector<std::size_t> source_first_;  // first output of each source
   std::size_t panels_ = 0;
-  PageBuffer buffer_;
+  PageArena::Piece memory_;
 };
 
 bool is_quantized(PanelFormat format);

@@ -7,17 +7,23 @@
 namespace troupe::kernels::cpu {
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-}
+constexpr std::size_t kArenaBuffer = std::size_t{64} << 20;  // pages are taken when touched, so the rest costs nothing
+}  // namespace
 
 PageBuffer::PageBuffer(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
   const std::size_t unit = bytes >= kHugePage ? kHugePage : 4096;
   mapped_ = (bytes + unit - 1) / unit * unit;
-  void* p = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // One unit more, so that the buffer can begin on a whole one.
+  void* p = mmap(nullptr, mapped_ + unit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) throw std::bad_alloc();
-  if (unit == kHugePage) madvise(p, mapped_, MADV_HUGEPAGE);  // best effort
-  data_ = static_cast<std::uint8_t*>(p);
+  auto* begin = static_cast<std::uint8_t*>(p);
+  const std::size_t before = (unit - reinterpret_cast<std::uintptr_t>(begin) % unit) % unit;
+  if (before > 0) munmap(begin, before);
+  data_ = begin + before;
+  munmap(data_ + mapped_, unit - before);
+  if (unit == kHugePage) madvise(data_, mapped_, MADV_HUGEPAGE);  // best effort
 }
 
 PageBuffer::~PageBuffer() {
@@ -32,6 +38,17 @@ PageBuffer& PageBuffer::operator=(PageBuffer&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(mapped_, other.mapped_);
   return *this;
+}
+
+PageArena::Piece PageArena::allocate(std::size_t bytes) {
+  const std::size_t size = (bytes + 63) / 64 * 64;
+  if (!buffer_ || buffer_->size() - used_ < size) {
+    buffer_ = std::make_shared<const PageBuffer>(size > kArenaBuffer ? size : kArenaBuffer);
+    used_ = 0;
+  }
+  Piece piece{buffer_, buffer_->data() + used_};
+  used_ += size;
+  return piece;
 }
 
 }  // namespace troupe::kernels::cpu

@@ -1,8 +1,9 @@
-// Zeroed memory in whole pages, on huge pages where the system gives them: scattered 4 KiB pages cost weights and KV blocks 3-4x.
-// Move-only owner; any thread.
+// Zeroed memory in whole pages, on huge pages where the system gives them: 4 KiB pages halve the rate at which weights stream in, and
+// cost scattered KV blocks more. Move-only owner; any thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace troupe::kernels::cpu {
 
@@ -20,6 +21,22 @@ class PageBuffer {
  private:
   std::uint8_t* data_ = nullptr;
   std::size_t bytes_ = 0, mapped_ = 0;
+};
+
+/// Hands out pieces of large buffers, so that small matrices share huge pages. A buffer lives as long as a piece of it.
+/// Used by the thread that packs.
+class PageArena {
+ public:
+  struct Piece {
+    std::shared_ptr<const PageBuffer> owner;
+    std::uint8_t* data = nullptr;
+  };
+  /// Zeroed, aligned to 64 bytes. Throws std::bad_alloc.
+  Piece allocate(std::size_t bytes);
+
+ private:
+  std::shared_ptr<const PageBuffer> buffer_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace troupe::kernels::cpu
