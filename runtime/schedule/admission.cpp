@@ -31,6 +31,7 @@ void Scheduler::State::admit(AdmitSequence request, TimePoint now) {
     by_request_.emplace(request.request, sequence->number);
     if (first == nullptr) {
       first = sequence.get();
+      first->scores = true;
       first->tokens = std::move(request.tokens);
       first->keys = std::move(request.keys);
       waiting_.push_back(first);
@@ -189,6 +190,7 @@ void Scheduler::State::promote_attached(Sequence& sequence) {
   heir.attached.assign(sequence.attached.begin() + 1, sequence.attached.end());
   heir.tokens = sequence.tokens;
   heir.keys = sequence.keys;
+  heir.scores = std::exchange(sequence.scores, false);
   heir.state = SequenceState::kWaiting;
   waiting_.push_back(&heir);
   sequence.attached.clear();

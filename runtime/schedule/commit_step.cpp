@@ -81,8 +81,8 @@ void Scheduler::State::commit_rows(const PlanInFlight& note) {
 void Scheduler::State::commit_score(const PlannedSample& sample, const TopLogprobs& logprobs, bool failed, TimePoint now) {
   Sequence& sequence = *find(sample.sequence);
   Admission& admission = *sequence.admission;
-  if (sequence.ended) return;
-  if (failed)
+  if (!sequence.scores) return;  // another choice took it over
+  if (failed && !sequence.ended)
     return fail(sequence, make_error(ErrorClass::kInternal, ErrorReason::kNonFinite, "the model gave no finite result for the prompt"),
                 now);
   if (output_.scored.empty() || output_.scored.back().request != admission.request || output_.scored.back().attempt != admission.attempt ||

@@ -71,6 +71,7 @@ struct Sequence {
   std::uint32_t generated = 0;                  // tokens told to the session in this attempt
   std::vector<SequenceNumber> attached;         // further choices that fork from this one
   bool ended = false;                           // leaving for good (else: preempted)
+  bool scores = false;                          // this choice scores the prompt
   bool cold_start = false;                      // match nothing: the pool is too small to hold locks and copies
   kv::MissReason miss = kv::MissReason::kNone;  // of the last match
 

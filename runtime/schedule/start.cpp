@@ -77,7 +77,8 @@ void Scheduler::State::begin_match(Sequence& sequence) {
   match.lock = next_lock();
   match.max_tokens = static_cast<std::uint32_t>(sequence.tokens.size()) - 1;  // one row at least, to draw from
   // The row before the first scored token must be computed.
-  if (sequence.admission->scores_wanted()) match.max_tokens = std::min(match.max_tokens, sequence.admission->next_score - 1);
+  if (sequence.scores && sequence.admission->scores_wanted())
+    match.max_tokens = std::min(match.max_tokens, sequence.admission->next_score - 1);
   if (sequence.cold_start) match.max_tokens = 0;
   extend_keys(sequence, static_cast<std::uint32_t>(sequence.tokens.size()) / kBlockTokens);
   match.keys = sequence.keys;
@@ -129,7 +130,7 @@ void Scheduler::State::begin_running(Sequence& sequence) {
     sequence.reserved.pop_front();
   }
   sequence.prefill_end = static_cast<std::uint32_t>(sequence.tokens.size());
-  sequence.next_score = admission.next_score;
+  sequence.next_score = sequence.scores ? admission.next_score : kNone32;
   if (!admission.report) {
     const std::uint32_t hit = sequence.planned;
     admission.report = kv::CacheReport{{hit, 0, 0, sequence.prefill_end - hit}, sequence.miss, 0};
