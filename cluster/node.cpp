@@ -60,6 +60,7 @@ struct Node::Parts {
   std::optional<actors::ActorConfig> actor_config;
   std::optional<caf::actor_system> system;
   std::optional<actors::Company> company;
+  std::optional<gateway::GatewayActor> gateway_actor;
 };
 
 void Node::Parts::on_signal() {
@@ -76,3 +77,65 @@ void Node::Parts::on_fatal(int code, const std::string& reason) {
   if (events.on_fatal) events.on_fatal(reason);
   gateway->drain(kFatalGrace);
 }
+
+Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals) {
+  // All that a user can get wrong, before anything is started.
+  if (auto status = check_isa(options.isa); !status) return status.error();
+  if (auto policy = schedule::make_policy(options.policy); !policy) return policy.error();
+  auto fault = exec::parse_fault(options.fault);
+  if (!fault) return fault.error();
+  std::vector<std::string> api_keys;
+  if (!options.api_key_file.empty()) {
+    auto keys = read_key_file(options.api_key_file);
+    if (!keys) return keys.error();
+    api_keys = std::move(*keys);
+  }
+  auto model = open_served_model(options.model, options.served_model_name);
+  if (!model) return model.error();
+
+  auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));
+  Parts* parts = made.get();
+  auto listener = gateway_options(options, std::move(api_keys));
+  listener.handle_signals = handle_signals;
+  listener.on_signal = [parts] { parts->on_signal(); };
+  parts->gateway.emplace(std::move(listener), *parts->metrics);
+  if (auto status = parts->gateway->listen(); !status) return status.error();
+  parts->url = parts->gateway->url();
+
+  parts->actor_config.emplace(actors::default_workers(std::thread::hardware_concurrency()));
+  parts->system.emplace(*parts->actor_config);
+  actors::CompanySpec spec = company_spec(options, parts->model, std::move(*fault));
+  spec.metrics = parts->metrics;
+  spec.on_load_progress = parts->events.on_load_progress;
+  spec.on_ready = [parts](const exec::ShardFacts& facts) {
+    if (parts->events.on_ready) parts->events.on_ready({parts->model, facts, parts->url});
+  };
+  spec.on_fatal = [parts](int code, const std::string& reason) { parts->on_fatal(code, reason); };
+  parts->company.emplace(*parts->system, std::move(spec));
+  parts->gateway_actor.emplace(
+      *parts->system, *parts->gateway,
+      gateway::GatewayLinks{parts->company->session_factory(), [parts] { return parts->company->find(actors::Role::SESSION_STORE); }});
+  parts->company->attach_gateway(parts->gateway_actor->actor());
+  return std::unique_ptr<Node>(new Node(std::move(made)));
+}
+
+Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Node::~Node() {
+  parts_->gateway_actor.reset();
+  parts_->company.reset();
+  parts_->system.reset();  // waits for all actors
+}
+
+const ServedModel& Node::model() const { return parts_->model; }
+
+std::string Node::url() const { return parts_->url; }
+
+int Node::run() {
+  parts_->gateway->run();
+  return parts_->exit_code;
+}
+
+void Node::drain(std::chrono::milliseconds grace) { parts_->company->drain(grace); }
+
+}  // namespace troupe::cluster
