@@ -49,7 +49,10 @@ class RequestSession final : public ActorBase {
         },
         [this](const Message<messages::TokensGenerated>& message) { on_tokens(wire::decode(*message)); },
         [this](const Message<messages::GrantCredit>& message) { on_credit(message->getDeltas()); },
-        [this](const Message<messages::Cancel>& message) { on_cancel(message->getSilent()); },
+        [this](const Message<messages::Cancel>& message) {
+          request_.request = RequestId{message->getRequest()};  // it may be the first to arrive
+          on_cancel(message->getSilent());
+        },
         [this](const Message<messages::ResponseStored>& message) { on_stored(*message); },
         [this](DeadlineAtom) {
           if (phase_ != Phase::kFinishing)
@@ -209,7 +212,8 @@ class RequestSession final : public ActorBase {
     }
     // A stream under way has nowhere else to go: all its choices are taken back and admitted again a little later.
     if (now() - waiting_since_ >= parts_->resume_wait) return fail(error);
-    abort({});
+    // In order: with high priority it would overtake admissions of this attempt that are still on their way.
+    tell(scheduler_, wire::encode(schedule::AbortSequence{request_.request, attempt_, {}}));
     leave_scheduler();
     ++attempt_;
     phase_ = Phase::kChoosing;

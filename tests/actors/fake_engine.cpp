@@ -1,0 +1,128 @@
+#include "tests/actors/fake_engine.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace troupe::test {
+namespace {
+constexpr TokenId kUnwritten = 0xdeadbeef;
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(std::string("illegal plan: ") + what);
+}
+}  // namespace
+
+TokenId fake_token(const std::vector<TokenId>& context, std::uint64_t seed, std::uint16_t choice) {
+  std::uint64_t hash = 0x9e3779b97f4a7c15ULL ^ seed ^ (static_cast<std::uint64_t>(choice) << 32);
+  for (auto token : context) {
+    hash ^= token + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
+    hash *= 0xff51afd7ed558ccdULL;
+    hash ^= hash >> 29;
+  }
+  return 3 + 'a' + static_cast<TokenId>(hash % 26);  // a lower-case letter in the tests' vocabulary
+}
+
+std::vector<TokenId> fake_tokens(std::vector<TokenId> context, std::size_t count, std::uint64_t seed, std::uint16_t choice) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens.push_back(fake_token(context, seed, choice));
+    context.push_back(tokens.back());
+  }
+  return tokens;
+}
+
+Result<exec::ShardFacts> FakeEngine::load(const exec::ShardSpec&,
+                                          const std::function<void(std::size_t done, std::size_t total)>& progress) {
+  if (!options_.load_result) return options_.load_result.error();
+  progress(1, 2);
+  progress(2, 2);
+  memory_.assign(static_cast<std::size_t>(options_.blocks) * kBlockTokens, kUnwritten);
+  exec::ShardFacts facts;
+  facts.numerics = {1, 2};
+  facts.device_blocks = options_.blocks;
+  facts.context_tokens = options_.context_tokens;
+  return facts;
+}
+
+void FakeEngine::enter_epoch(GroupEpoch epoch) {
+  epoch_ = epoch;
+  next_ = StepNumber{1};
+  sequences_.clear();
+  memory_.assign(memory_.size(), kUnwritten);
+}
+
+FakeEngine::Sequence& FakeEngine::sequence(SequenceSlot slot) {
+  const auto found = sequences_.find(slot);
+  require(found != sequences_.end(), "unknown slot");
+  return found->second;
+}
+
+TokenId& FakeEngine::slot_of(const Sequence& sequence, std::uint32_t position) {
+  require(position / kBlockTokens < sequence.table.size(), "position beyond the table");
+  const auto block = sequence.table[position / kBlockTokens];
+  require(block < options_.blocks, "block out of range");
+  return memory_[static_cast<std::size_t>(block) * kBlockTokens + position % kBlockTokens];
+}
+
+std::vector<TokenId> FakeEngine::context(const Sequence& sequence, std::uint32_t length) {
+  std::vector<TokenId> tokens;
+  for (std::uint32_t position = 0; position < length; ++position) {
+    tokens.push_back(slot_of(sequence, position));
+    require(tokens.back() != kUnwritten, "read of an unwritten position");
+  }
+  return tokens;
+}
+
+plan::ForwardResult FakeEngine::run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) {
+  if (plan.step != next_ || plan.epoch != epoch_) throw exec::PlanGap("step " + std::to_string(plan.step.value));
+  next_.value += 1;
+  if (options_.before_step) options_.before_step(++*steps_, abort);
+  if (abort) throw exec::StepAborted();
+  for (auto slot : plan.dropped) require(sequences_.erase(slot) == 1, "drop of an unknown slot");
+  for (const auto& added : plan.added)
+    require(sequences_.emplace(added.sequence, Sequence{added.blocks, added.length, 0, added}).second, "slot in use");
+  for (std::size_t i = 0; i < plan.append_slots.size(); ++i) sequence(plan.append_slots[i]).table.push_back(plan.append_blocks[i]);
+  for (const auto& move : plan.moves)
+    for (std::uint32_t i = 0; i < move.tokens; ++i)
+      memory_[static_cast<std::size_t>(move.target) * kBlockTokens + i] = memory_[static_cast<std::size_t>(move.source) * kBlockTokens + i];
+
+  struct Row {
+    SequenceSlot sequence;
+    std::uint32_t position;
+  };
+  std::vector<Row> rows;
+  for (const auto& run : plan.runs) {
+    auto& owner = sequence(run.sequence);
+    const std::uint32_t start = run.position == plan::kNextPosition ? owner.length : run.position;
+    require(start == owner.length, "positions are not consecutive");
+    for (std::uint32_t i = 0; i < run.rows; ++i) {
+      const TokenId token = plan.tokens.at(rows.size());
+      slot_of(owner, start + i) = token == plan::kLastToken ? owner.last : token;
+      rows.push_back({run.sequence, start + i});
+    }
+    owner.length = start + run.rows;
+  }
+  plan::ForwardResult result;
+  result.epoch = plan.epoch;
+  result.step = plan.step;
+  result.compute_us = 1000;
+  for (const auto& sample : plan.samples) {
+    const auto& row = rows.at(sample.row);
+    auto& drawer = sequence(sample.sequence);
+    const auto seen = context(sequence(row.sequence), row.position + 1);
+    drawer.last = sample.token == plan::kDraw ? fake_token(seen, drawer.added.sampling.seed, drawer.added.choice) : sample.token;
+    // Siblings take the row's positions over with its blocks.
+    result.tokens.push_back(drawer.last);
+    if (sample.top_logprobs != plan::kNoLogprobs)
+      result.logprobs.push_back(-0.25F * static_cast<float>(drawer.last % 7));
+    else if (!result.logprobs.empty())
+      result.logprobs.push_back(0);
+    for (std::uint8_t i = 0; sample.top_logprobs != plan::kNoLogprobs && i < sample.top_logprobs; ++i) {
+      result.top_ids.push_back(drawer.last + i);
+      result.top_logprobs.push_back(-static_cast<float>(i));
+    }
+  }
+  return result;
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,54 @@
+// FakeEngine: a ShardEngine whose "K and V" are token ids. A token is a function of all ids that the sequence's table shows up to its row,
+// of seed and choice: a wrong block, a missing copy or a lost position is another token. Plans are checked on the way.
+// Faults are injected by a hook that runs before each step.
+#pragma once
+#include "runtime/exec/shard_engine.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace troupe::test {
+
+/// What the engine draws after `context`; the tests' own prediction.
+TokenId fake_token(const std::vector<TokenId>& context, std::uint64_t seed, std::uint16_t choice);
+/// `count` tokens drawn one after the other behind `prompt`.
+std::vector<TokenId> fake_tokens(std::vector<TokenId> prompt, std::size_t count, std::uint64_t seed = 0, std::uint16_t choice = 0);
+
+struct FakeEngineOptions {
+  std::uint32_t blocks = 64;
+  std::uint32_t context_tokens = 2048;
+  std::function<void(std::uint64_t step, const std::atomic<bool>& abort)> before_step;  // may throw; counts over all epochs
+  Status load_result = ok_status();
+};
+
+class FakeEngine final : public exec::ShardEngine {
+ public:
+  /// `steps` outlives the engine: steps run over the life of the process.
+  FakeEngine(FakeEngineOptions options, std::shared_ptr<std::uint64_t> steps) : options_(std::move(options)), steps_(std::move(steps)) {}
+  Result<exec::ShardFacts> load(const exec::ShardSpec& spec,
+                                const std::function<void(std::size_t done, std::size_t total)>& progress) override;
+  void enter_epoch(GroupEpoch epoch) override;
+  plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override;
+
+ private:
+  struct Sequence {
+    std::vector<BlockId> table;
+    std::uint32_t length = 0;
+    TokenId last = 0;
+    plan::AddedSequence added;
+  };
+  Sequence& sequence(SequenceSlot slot);
+  TokenId& slot_of(const Sequence& sequence, std::uint32_t position);
+  std::vector<TokenId> context(const Sequence& sequence, std::uint32_t length);
+
+  FakeEngineOptions options_;
+  std::shared_ptr<std::uint64_t> steps_;
+  GroupEpoch epoch_;
+  StepNumber next_{1};
+  std::map<SequenceSlot, Sequence> sequences_;
+  std::vector<TokenId> memory_;  // blocks x 32
+};
+
+}  // namespace troupe::test
