@@ -1,0 +1,231 @@
+#include "messages/error.h"
+#include "runtime/kv/block_key.h"
+#include "runtime/kv/device_tier.h"
+
+#include <catch2/catch.hpp>
+
+#include <numeric>
+
+namespace troupe::kv {
+namespace {
+
+constexpr Hash128 kDomain{3, 4}, kOther{5, 6};
+constexpr GroupEpoch kEpoch{2};
+
+std::vector<TokenId> numbers(TokenId first, std::size_t count) {
+  std::vector<TokenId> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+/// A tier with what its holder would say to it.
+struct Holder {
+  DeviceTier tier;
+  std::uint64_t last_lock = 0;
+  explicit Holder(std::uint32_t blocks) { tier.begin_epoch(kEpoch, blocks); }
+
+  std::vector<BlockId> lease(std::uint32_t count) {
+    std::vector<BlockId> blocks;
+    for (const BlockRange& range : tier.lease({kEpoch, LeaseId{1}, count, true}).ranges)
+      for (BlockId block = range.first; block < range.first + range.count; ++block) blocks.push_back(block);
+    return blocks;
+  }
+  PrefixMatched match(const std::vector<TokenId>& tokens, std::uint32_t most = kNone32, const Hash128& domain = kDomain) {
+    Match request;
+    request.epoch = kEpoch;
+    request.lock = LockId{++last_lock};
+    request.keys = block_keys(domain, tokens);
+    request.tokens = tokens;
+    request.max_tokens = std::min<std::uint32_t>(most, static_cast<std::uint32_t>(tokens.size()));
+    request.domain = domain;
+    return tier.match(request);
+  }
+  /// Publishes all of `tokens` under a new lock, tail included.
+  LockId publish(const std::vector<TokenId>& tokens, const Hash128& domain = kDomain) {
+    PublishBlocks request;
+    request.epoch = kEpoch;
+    request.lock = LockId{++last_lock};
+    request.keys = block_keys(domain, tokens);
+    request.tail = static_cast<std::uint16_t>(tokens.size() % kBlockTokens);
+    request.blocks = lease(static_cast<std::uint32_t>(request.keys.size() + (request.tail > 0 ? 1 : 0)));
+    request.tokens = tokens;
+    request.domain = domain;
+    tier.publish(request);
+    return request.lock;
+  }
+  void release(std::vector<LockId> locks, std::uint32_t from = 0) { tier.release({kEpoch, std::move(locks), {}, from}); }
+  void release(const PrefixMatched& match) {
+    release({match.lock});
+    if (match.tail_tokens > 0) release({match.tail_lock});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a match covers full blocks, then part of one") {
+  Holder holder(16);
+  const auto tokens = numbers(0, 80);
+  holder.release({holder.publish(tokens)});
+
+  const auto whole = holder.match(numbers(0, 100));
+  CHECK(whole.device_blocks.size() == 2);
+  CHECK(whole.tail_tokens == 16);
+  CHECK(whole.miss == MissReason::kNeverSeen);
+  CHECK(holder.tier.stats().locked == 3);
+  holder.release(whole);
+
+  const auto limited = holder.match(tokens, 63);  // inside the second full block
+  CHECK(limited.device_blocks.size() == 1);
+  CHECK(limited.tail_tokens == 31);
+  CHECK(limited.tail_block == whole.device_blocks[1]);
+  CHECK(limited.miss == MissReason::kScoresWanted);
+  holder.release(limited);
+
+  auto forked = numbers(0, 50);
+  forked[40] = 9999;
+  const auto fork = holder.match(forked);
+  CHECK(fork.device_blocks == std::vector<BlockId>{whole.device_blocks[0]});
+  CHECK(fork.tail_tokens == 8);
+  holder.release(fork);
+  CHECK(holder.tier.stats().locked == 0);
+  holder.tier.check_invariants();
+}
+
+TEST_CASE("short prompts match inside their first block, in their own domain only") {
+  Holder holder(8);
+  holder.release({holder.publish(numbers(0, 20))});
+  const auto same = holder.match(numbers(0, 12), 11);
+  CHECK(same.tail_tokens == 11);
+  CHECK(same.miss == MissReason::kNone);
+  const auto foreign = holder.match(numbers(0, 12), 11, kOther);
+  CHECK(foreign.tail_tokens == 0);
+  CHECK(foreign.tail_block == kNone32);
+  CHECK(foreign.miss == MissReason::kOtherDomain);
+}
+
+TEST_CASE("keys alone are not trusted: their tokens must agree") {
+  Holder holder(8);
+  const auto tokens = numbers(0, 64);
+  holder.release({holder.publish(tokens)});
+  Match lie;
+  lie.epoch = kEpoch;
+  lie.lock = LockId{100};
+  lie.keys = block_keys(kDomain, tokens);
+  lie.tokens = numbers(500, 64);
+  lie.max_tokens = 63;
+  lie.domain = kDomain;
+  CHECK(holder.tier.match(lie).device_blocks.empty());
+}
+
+TEST_CASE("a key already there: the first block stays, the second is private until its lock ends") {
+  Holder holder(8);
+  const auto tokens = numbers(0, 32);
+  const LockId first = holder.publish(tokens);
+  const auto before = holder.match(tokens);
+  const LockId second = holder.publish(tokens);
+  CHECK(holder.tier.stats().cached == 1);
+  CHECK(holder.tier.stats().leased == 1);
+  holder.tier.check_invariants();
+  const auto after = holder.match(tokens);
+  CHECK(after.device_blocks == before.device_blocks);
+  holder.release({second});
+  CHECK(holder.tier.stats().leased == 0);
+  holder.release({first, before.lock, after.lock});
+  CHECK(holder.tier.stats().cached == 1);
+  CHECK(holder.tier.stats().locked == 0);
+}
+
+TEST_CASE("a parent that is gone leaves its children private") {
+  Holder holder(8);
+  PublishBlocks orphan;
+  orphan.epoch = kEpoch;
+  orphan.lock = LockId{50};
+  orphan.parent = BlockKey{1, 1};
+  orphan.keys = {BlockKey{1, 2}};
+  orphan.blocks = holder.lease(2);
+  orphan.tail = 3;
+  orphan.tokens = numbers(0, 35);
+  holder.tier.publish(orphan);
+  CHECK(holder.tier.stats().cached == 0);
+  CHECK(holder.tier.stats().leased == 2);
+  holder.release({orphan.lock});
+  CHECK(holder.tier.stats().free == 8);
+}
+
+TEST_CASE("eviction takes tails first, then the least recently used leaf, never what is locked") {
+  Holder holder(6);
+  holder.release({holder.publish(numbers(0, 64))});     // blocks A0 A1
+  holder.release({holder.publish(numbers(1000, 64))});  // blocks B0 B1
+  holder.release({holder.publish(numbers(2000, 10))});  // a tail
+  holder.release(holder.match(numbers(0, 64)));         // A is used again
+  CHECK(holder.lease(2).size() == 2);                   // one free, then the tail
+  CHECK(holder.match(numbers(2000, 12)).tail_tokens == 0);
+  CHECK(holder.lease(1).size() == 1);  // B1: leaf, older than A1
+  const auto b = holder.match(numbers(1000, 64), 63);
+  CHECK(b.device_blocks.size() == 1);
+  CHECK(b.miss == MissReason::kEvicted);
+  CHECK(holder.lease(10).size() == 2);  // A1 and A0; B0 is locked
+  CHECK(holder.tier.lease({kEpoch, LeaseId{9}, 0, true}).evictable == 0);
+  holder.tier.check_invariants();
+  holder.release(b);
+  CHECK(holder.tier.lease({kEpoch, LeaseId{9}, 0, true}).evictable == 1);
+}
+
+TEST_CASE("a longer block replaces the tail that it contains") {
+  Holder holder(8);
+  holder.release({holder.publish(numbers(0, 10))});
+  CHECK(holder.tier.stats().cached == 1);
+  holder.release({holder.publish(numbers(0, 20))});
+  CHECK(holder.tier.stats().cached == 1);
+  holder.release({holder.publish(numbers(0, 15))});  // already contained
+  CHECK(holder.tier.stats().cached == 1);
+  holder.release({holder.publish(numbers(0, 32))});
+  CHECK(holder.tier.stats().cached == 1);
+  CHECK(holder.match(numbers(0, 40)).device_blocks.size() == 1);
+  holder.tier.check_invariants();
+}
+
+TEST_CASE("a lock can be given back from a block on") {
+  Holder holder(8);
+  holder.release({holder.publish(numbers(0, 96))});
+  const auto match = holder.match(numbers(0, 96));
+  CHECK(holder.tier.stats().locked == 3);
+  holder.release({match.lock}, 1);
+  CHECK(holder.tier.stats().locked == 1);
+  holder.tier.check_invariants();
+  holder.release({match.lock});
+  CHECK(holder.tier.stats().locked == 0);
+}
+
+TEST_CASE("messages of another epoch are dropped") {
+  Holder holder(8);
+  const LockId lock = holder.publish(numbers(0, 40));
+  holder.tier.begin_epoch(GroupEpoch{3}, 8);
+  CHECK(holder.tier.stats().free == 8);
+  holder.release({lock});
+  CHECK(holder.match(numbers(0, 40)).device_blocks.empty());
+  CHECK(holder.lease(4).empty());
+  PublishBlocks stale;
+  stale.epoch = kEpoch;
+  stale.lock = LockId{9};
+  stale.keys = {BlockKey{1, 1}};
+  stale.blocks = {0};
+  stale.tokens = numbers(0, 32);
+  holder.tier.publish(stale);
+  CHECK(holder.tier.stats().free == 8);
+  holder.tier.check_invariants();
+}
+
+TEST_CASE("a holder that breaks the protocol is caught") {
+  Holder holder(4);
+  PublishBlocks unleased;
+  unleased.epoch = kEpoch;
+  unleased.lock = LockId{9};
+  unleased.keys = {BlockKey{1, 1}};
+  unleased.blocks = {2};
+  unleased.tokens = numbers(0, 32);
+  CHECK_THROWS_AS(holder.tier.publish(unleased), InvariantViolation);
+  CHECK_THROWS_AS(holder.tier.release({kEpoch, {}, {{1, 1}}, 0}), InvariantViolation);
+}
+
+}  // namespace troupe::kv
