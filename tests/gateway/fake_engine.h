@@ -1,0 +1,176 @@
+// FakeEngine: an EnginePort without an engine. Each request behaves as its last input item says:
+//   "words=N"  N deltas " w0", " w1", ... as far as credits allow, then stop      "hang"    is admitted, then nothing
+//   "length"   one delta, then length        "refuse"  429 before admission        "fail"    one delta, then an error
+//   "nothing"  no answer at all              "lost"    context_length_exceeded     else      the text comes back in one delta
+// All calls come from the loop thread. What it saw is kept for tests, behind a lock.
+#pragma once
+#include "gateway/engine_port.h"
+#include "messages/admission.capnp.h"
+#include "messages/error_reasons.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace troupe::gateway {
+
+class FakeEngine final : public EnginePort {
+ public:
+  explicit FakeEngine(EngineEvents& events) : events_(events) {}
+
+  void submit(Message<messages::SubmitRequest> request) override {
+    {
+      std::lock_guard lock(mutex_);
+      submitted_.push_back(request);
+    }
+    auto id = request->getRequest();
+    Session session;
+    session.choices = request->getChoices();
+    session.credit = request->getCredit();
+    session.logprobs = request->getSampling().getTopLogprobs() != 255;
+    auto items = request->getInput().getItems();
+    session.text = items.size() > 0 ? items[items.size() - 1].getText().cStr() : "";
+    if (session.text == "nothing") return;
+    if (session.text == "refuse") return fail(id, messages::ErrorClass::OVERLOADED, ErrorReason::kQueueFull, 1500);
+    if (session.text == "lost") return fail(id, messages::ErrorClass::CONTEXT_TOO_LONG, ErrorReason::kContextLength, 0);
+    if (session.text.rfind("words=", 0) == 0) session.words = std::strtoull(session.text.c_str() + 6, nullptr, 10);
+    events_.admitted(Message<messages::RequestAdmitted>::build([&](auto out) {
+      out.setRequest(id);
+      out.setPromptTokens(7);
+    }));
+    if (request->getMaxTokens() == 0) return finish(id, session, messages::FinishReason::LENGTH);
+    auto& kept = sessions_[id] = session;
+    if (session.text != "hang") pump(id, kept);
+  }
+
+  void cancel(RequestId request, bool silent) override {
+    {
+      std::lock_guard lock(mutex_);
+      (silent ? silent_cancels_ : cancels_).push_back(request.value);
+    }
+    auto found = sessions_.find(request.value);
+    if (found == sessions_.end()) return;
+    auto session = found->second;
+    sessions_.erase(found);
+    if (!silent) finish(request.value, session, messages::FinishReason::CANCELLED);
+  }
+
+  void grant_credit(RequestId request, std::uint32_t deltas) override {
+    auto found = sessions_.find(request.value);
+    if (found == sessions_.end()) return;
+    found->second.credit += deltas;
+    if (found->second.text != "hang") pump(request.value, found->second);
+  }
+
+  void connection_closed(std::uint64_t connection) override {
+    std::lock_guard lock(mutex_);
+    closed_.push_back(connection);
+  }
+
+  // Any thread.
+  std::vector<Message<messages::SubmitRequest>> submitted() const { return copy(submitted_); }
+  std::vector<std::uint64_t> cancels() const { return copy(cancels_); }
+  std::vector<std::uint64_t> silent_cancels() const { return copy(silent_cancels_); }
+  std::vector<std::uint64_t> closed() const { return copy(closed_); }
+
+  static Message<messages::DirectoryChanged> directory(const std::string& model = "tiny", std::uint32_t replicas = 1) {
+    return Message<messages::DirectoryChanged>::build([&](messages::DirectoryChanged::Builder out) {
+      auto served = out.initModels(1)[0];
+      served.setName(model);
+      served.setContextTokens(2048);
+      served.setReplicasServing(replicas);
+      auto domains = served.initKeyDomains(1);
+      domains[0].setHigh(1);
+      domains[0].setLow(2);
+    });
+  }
+
+ private:
+  struct Session {
+    std::string text;
+    std::uint16_t choices = 1;
+    std::uint64_t words = 1;
+    std::uint64_t sent = 0;
+    std::uint32_t number = 0;
+    std::uint32_t credit = 0;
+    bool logprobs = false;
+  };
+
+  void pump(std::uint64_t id, Session& session) {
+    while (session.credit > 0 && session.sent < session.words) {
+      session.credit--;
+      auto text = session.text.rfind("words=", 0) == 0 ? " w" + std::to_string(session.sent) : session.text;
+      send_delta(id, session, text);
+      session.sent++;
+    }
+    if (session.sent < session.words) return;
+    auto ended = session;
+    sessions_.erase(id);
+    if (ended.text == "fail") return fail(id, messages::ErrorClass::INTERNAL, ErrorReason::kComputeFault, 0);
+    finish(id, ended, ended.text == "length" ? messages::FinishReason::LENGTH : messages::FinishReason::STOP);
+  }
+
+  void send_delta(std::uint64_t id, Session& session, const std::string& text) {
+    events_.delta(Message<messages::TokenDelta>::build([&](messages::TokenDelta::Builder out) {
+      out.setRequest(id);
+      out.setNumber(session.number++);
+      auto pieces = out.initPieces(session.choices);
+      for (unsigned choice = 0; choice < session.choices; choice++) {
+        auto piece = pieces[choice];
+        piece.setChoice(static_cast<std::uint16_t>(choice));
+        piece.setTokens(1);
+        piece.setText(text);
+        if (!session.logprobs) continue;
+        auto logprobs = piece.initLogprobs();
+        logprobs.initChosen(1).set(0, -0.5F);
+        logprobs.setWidth(1);
+        logprobs.initIds(1).set(0, 42);
+        logprobs.initLogprobs(1).set(0, -0.25F);
+        auto texts = piece.initTokenTexts(2);
+        texts.set(0, kj::StringPtr(text.c_str(), text.size()).asBytes());
+        texts.set(1, kj::StringPtr("other").asBytes());
+      }
+    }));
+  }
+
+  void finish(std::uint64_t id, const Session& session, messages::FinishReason reason) {
+    events_.finished(Message<messages::RequestFinished>::build([&](messages::RequestFinished::Builder out) {
+      out.setRequest(id);
+      auto choices = out.getOutcome().initChoices(session.choices);
+      for (auto choice : choices) choice.setReason(reason);
+      out.setPromptTokens(7);
+      out.setOutputTokens(static_cast<std::uint32_t>(session.sent * session.choices));
+      auto tokens = out.initCache().initTokens();
+      tokens.setDevice(4);
+      tokens.setComputed(3);
+    }));
+  }
+
+  void fail(std::uint64_t id, messages::ErrorClass error_class, ErrorReason reason, std::uint32_t retry_after_ms) {
+    events_.finished(Message<messages::RequestFinished>::build([&](messages::RequestFinished::Builder out) {
+      out.setRequest(id);
+      auto error = out.getOutcome().initError();
+      error.setClass(error_class);
+      error.setReason(static_cast<std::uint16_t>(reason));
+      error.setClientText("made to fail");
+      error.setRetryAfterMs(retry_after_ms);
+    }));
+  }
+
+  template <class T>
+  std::vector<T> copy(const std::vector<T>& list) const {
+    std::lock_guard lock(mutex_);
+    return list;
+  }
+
+  EngineEvents& events_;
+  std::map<std::uint64_t, Session> sessions_;  // loop thread
+  mutable std::mutex mutex_;
+  std::vector<Message<messages::SubmitRequest>> submitted_;
+  std::vector<std::uint64_t> cancels_, silent_cancels_, closed_;
+};
+
+}  // namespace troupe::gateway
