@@ -26,7 +26,7 @@ void Scheduler::State::refill_lease() {
 std::uint32_t Scheduler::State::lease_demand() const {
   std::uint64_t blocks = 0;
   for (const Sequence* sequence : candidates_)
-    if (sequence->state == SequenceState::kMatched) blocks += blocks_wanted(*sequence);
+    if (sequence->state == SequenceState::kMatched) blocks += blocks_wanted(*sequence) + sequence->attached.size();
   if (!candidates_.empty()) blocks += running_.size();  // as start_matched() asks for
   for (const Sequence* sequence : running_) {
     const std::uint64_t end = std::uint64_t{kBlockTokens} * (sequence->table.size() + sequence->reserved.size());

@@ -48,7 +48,6 @@ void PlanBuilder::decode_row(Sequence& sequence) {
   note_.runs.push_back({sequence.number, 1, true});
   note_.load = note_.load.with_decode(sequence.planned);
   ++sequence.planned;
-  sequence.last_row_step = plan_.step.value;
   name(sequence);
 }
 

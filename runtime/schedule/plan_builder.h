@@ -49,7 +49,7 @@ class PlanBuilder {
   plan::ForwardPlan take_plan(MoveSetId move_set);
 
  private:
-  void name(Sequence& sequence) { sequence.last_step = plan_.step; }
+  void name(Sequence& sequence) { sequence.last_step = sequence.last_row_step = plan_.step; }
   plan::ForwardPlan plan_;
   PlanInFlight note_;
 };

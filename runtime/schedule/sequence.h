@@ -90,7 +90,7 @@ struct Sequence {
   std::uint32_t next_score = 0;     // next position to be scored by a plan
   std::uint32_t pending_forks = 0;  // siblings that still copy from here
   StepNumber last_step;             // last plan that names its blocks
-  std::uint64_t last_row_step = 0;
+  StepNumber last_row_step;         // last plan with a row or draw of it
 
   // Tokens on their way to the session.
   TokensGenerated outbox;

@@ -25,7 +25,8 @@ void Scheduler::State::start_matched() {
     Sequence& sequence = *candidates_.front();
     if (sequence.state != SequenceState::kMatched) return;
     // One block more for each running stream, lest the newcomer makes one of them be preempted at once.
-    if (lease_.size() < blocks_wanted(sequence) + running_.size()) return;
+    const std::size_t forks = lease_short_ ? 0 : sequence.attached.size();  // they can start later, on their own
+    if (lease_.size() < blocks_wanted(sequence) + running_.size() + forks) return;
     candidates_.erase(candidates_.begin());
     begin_running(sequence);
   }

@@ -54,6 +54,7 @@ void ReplicaHarness::lose(bool final) {
   error.client_text = "the engine was lost";
   error.error_class = ErrorClass::kGroupLost;
   shard_.enter_epoch(GroupEpoch{}, blocks_);
+  tier_.begin_epoch(GroupEpoch{}, 0);
   ledger_.clear();
   scheduler_.on_group_lost(epoch_, final, error, now_);
   pump();
@@ -95,7 +96,7 @@ void ReplicaHarness::pump() {
   for (auto& match : output.matches) to_tier_.push_back(std::move(match));
   for (auto& lease : output.leases) to_tier_.push_back(std::move(lease));
   for (auto& plan : output.plans) {
-    if (plan.epoch != epoch_) throw std::logic_error("plan of another epoch");
+    require(plan.epoch == epoch_, "plan of another epoch");
     shard_.accept(plan);
     require(shard_.plans_in_flight() <= options_.plans_in_flight, "too many plans in flight");
     require(plan.tokens.size() <= options_.token_budget, "plan beyond the token budget");
