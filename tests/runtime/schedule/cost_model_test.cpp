@@ -1,0 +1,71 @@
+#include "runtime/schedule/cost_model.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+namespace troupe::schedule {
+namespace {
+/// A machine: 1 ms + 150 us a decode row + 400 us a prompt token + 20 ns a position read.
+std::uint32_t true_us(const StepLoad& load) {
+  return static_cast<std::uint32_t>(1000.0 + 150.0 * load.decode_rows + 400.0 * load.prefill_tokens +
+                                    0.02 * static_cast<double>(load.context_read));
+}
+StepLoad load_of(std::uint32_t decode, std::uint32_t prefill, std::uint32_t context) {
+  StepLoad load;
+  for (std::uint32_t i = 0; i < decode; ++i) load = load.with_decode(context);
+  return prefill > 0 ? load.with_chunk(context, prefill) : load;
+}
+}  // namespace
+
+TEST_CASE("the cost model learns a linear machine") {
+  CostModel model;
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const StepLoad load = load_of(random() % 32, random() % 3 == 0 ? random() % 512 : 0, random() % 4000);
+    model.observe(load, true_us(load));
+  }
+  for (const StepLoad& load : {load_of(1, 0, 10), load_of(16, 0, 2000), load_of(8, 256, 1000), load_of(0, 512, 0)})
+    CHECK(model.predict_us(load) == Approx(true_us(load)).epsilon(0.05));
+  CHECK(model.prefill_token_us() == Approx(400).epsilon(0.1));
+}
+
+TEST_CASE("the first prompts replace the prior") {
+  CostModel model;
+  for (int i = 0; i < 3; ++i) model.observe(load_of(0, 200, 0), true_us(load_of(0, 200, 0)));
+  CHECK(model.predict_us(load_of(0, 200, 0)) == Approx(true_us(load_of(0, 200, 0))).epsilon(0.1));
+}
+
+TEST_CASE("the cost model follows a machine that becomes slower") {
+  CostModel model;
+  for (int i = 0; i < 300; ++i) model.observe(load_of(4, 0, 100), 2000);
+  for (int i = 0; i < 150; ++i) model.observe(load_of(4, 0, 100), 6000);
+  CHECK(model.predict_us(load_of(4, 0, 100)) > 5000);
+}
+
+TEST_CASE("costs never go negative, so time grows with the chunk") {
+  CostModel model;
+  std::mt19937 random(9);
+  for (int i = 0; i < 500; ++i) model.observe(load_of(random() % 8, random() % 64, random() % 100), 500 + random() % 9000);  // pure noise
+  double before = 0;
+  for (std::uint32_t rows = 0; rows < 512; rows += 16) {
+    const double now = model.predict_us(load_of(2, rows, 50));
+    CHECK(now >= before);
+    before = now;
+  }
+}
+
+TEST_CASE("the largest chunk is the largest that fits") {
+  CostModel model;
+  for (int i = 0; i < 100; ++i) model.observe(load_of(i % 8, i % 2 * 100, 500), true_us(load_of(i % 8, i % 2 * 100, 500)));
+  const StepLoad streams = load_of(8, 0, 500);
+  for (double limit : {3000.0, 20000.0, 79000.0}) {
+    const std::uint32_t rows = model.largest_chunk(streams, 300, 512, limit);
+    CHECK((rows == 0 || model.predict_us(streams.with_chunk(300, rows)) <= limit));
+    CHECK((rows == 512 || model.predict_us(streams.with_chunk(300, rows + 1)) > limit));
+  }
+  CHECK(model.largest_chunk(streams, 0, 0, 1e9) == 0);
+  CHECK(model.largest_chunk(streams, 0, 512, 1.0) == 0);
+}
+
+}  // namespace troupe::schedule
