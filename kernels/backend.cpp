@@ -46,6 +46,10 @@ void Backend::norm_linear(Rows x, const float* norm_weight, float eps, const Wei
   linear(weight, normed, y);
 }
 
+void Backend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
+  norm_linear(x, norm_weight, eps, weight, y);
+}
+
 void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
   const std::size_t width = gate_up.width / 2;
   scratch_.resize(gate_up.count * width);

@@ -54,6 +54,9 @@ class Weight {
 struct KvShape {
   std::size_t layers = 0, kv_heads = 0, head_dim = 0, blocks = 0;
   KvFormat format = KvFormat::kInt8;
+  /// q and K of every head pass a Walsh-Hadamard transform behind RoPE (QuaRot, Ashkboos et al. 2024): products stay, but the large
+  /// channels of K are spread over the head, which halves the error of 8-bit scores. Part of the numerics id.
+  bool spread_heads = false;
 };
 
 /// K and V of all blocks: one slab a (layer, block) that holds all kv heads' K, V and scales.
@@ -132,6 +135,9 @@ class Backend {
   virtual void linear(const Weight& weight, Rows x, Rows y) = 0;
   /// y = rms_norm(x) W^T; composed by default.
   virtual void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y);
+  /// The same with the input in two int8 terms, x ~ Q(x) + Q(x - Q(x)), where `activations()` are int8: about 16 bits, for twice the
+  /// multiplications. For small products whose error weighs most. By default, and for weights that are not int8: norm_linear.
+  virtual void norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y);
   /// y = swiglu(gate_up) W^T, gate = first half of a row, up = second half; composed by default.
   virtual void swiglu_linear(Rows gate_up, const Weight& weight, Rows y);
   virtual void swiglu(Rows gate_up, Rows y) = 0;

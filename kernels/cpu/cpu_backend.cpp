@@ -41,6 +41,10 @@ void ProductInput::reserve_float(std::size_t rows, std::size_t cols) {
   if (floats_.size() < rows * float_stride_) floats_.resize(rows * float_stride_);
 }
 
+void ProductInput::reserve_errors(std::size_t rows) {
+  if (errors_.size() < rows * float_stride_) errors_.resize(rows * float_stride_);
+}
+
 CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
     : kernels_(kernels),
       activations_(options.activations),
@@ -93,14 +97,18 @@ void CpuBackend::add(Rows x, Rows addend) {
   for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.add(x.row(i), addend.row(i), static_cast<int>(x.width)); });
 }
 
-void CpuBackend::linear(const Weight& weight, Rows x, Rows y) { product({Source::Kind::kPlain, x, nullptr, 0}, weight, y); }
+void CpuBackend::linear(const Weight& weight, Rows x, Rows y) { product({Source::Kind::kPlain, x, nullptr, 0, false}, weight, y); }
 
 void CpuBackend::norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
-  product({Source::Kind::kNorm, x, norm_weight, eps}, weight, y);
+  product({Source::Kind::kNorm, x, norm_weight, eps, false}, weight, y);
+}
+
+void CpuBackend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
+  product({Source::Kind::kNorm, x, norm_weight, eps, activations_ != Activations::kFp32}, weight, y);
 }
 
 void CpuBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
-  product({Source::Kind::kSwiglu, gate_up, nullptr, 0}, weight, y);
+  product({Source::Kind::kSwiglu, gate_up, nullptr, 0, false}, weight, y);
 }
 
 void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
@@ -114,10 +122,12 @@ void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
   const bool alone = rows * packed.rows() * cols < kSmallWork;
   const bool few = rows <= kFewRows;
   const auto reserve = [&](ProductInput& input) {
-    if (want_int8) input.reserve_int8(rows, cols, activations_ == Activations::kInt8Group32);
+    if (want_int8) input.reserve_int8(source.two_terms ? 2 * rows : rows, cols, activations_ == Activations::kInt8Group32);
     input.reserve_float(rows, cols);
+    if (source.two_terms) input.reserve_errors(rows);
   };
   if (!few) reserve(shared_input_);
+  if (source.two_terms && second_products_.size() < rows * packed.rows()) second_products_.resize(rows * packed.rows());
   const auto work = [&](const ThreadTeam::Member& member) {
     ProductInput& input = few ? own_inputs_[member.index()] : shared_input_;
     if (few) reserve(input);
@@ -145,12 +155,16 @@ void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t 
     x = to;
   }
   static_cast<void>(want_float);  // fp32 rows lie in place already: in x, or where the fused op has written them
-  if (want_int8) kernels_.matmul.quantize_row(x, n, input.int8(), row);
+  if (!want_int8) return;
+  kernels_.matmul.quantize_row(x, n, input.int8(), row);
+  if (!source.two_terms) return;
+  float* error = input.error_row(row);
+  kernels_.rows.quantization_error(x, n, input.int8(), row, error);
+  kernels_.matmul.quantize_row(error, n, input.int8(), source.x.count + row);
 }
 
 /// A thread takes neighbouring panels, for all rows; with fewer panels than threads, it takes a range of (64 rows, panel) pairs.
-void CpuBackend::multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y,
-                          const ThreadTeam::Member& member) const {
+void CpuBackend::multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member) {
   const std::size_t panels = weight.panels(), rows = y.count;
   const bool by_panels = panels >= member.count() || rows <= kRowsOfShare;
   const std::size_t shares = by_panels ? 1 : (rows + kRowsOfShare - 1) / kRowsOfShare;
@@ -166,12 +180,13 @@ void CpuBackend::multiply(const Source& source, const PackedWeight& weight, Prod
 }
 
 void CpuBackend::multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y,
-                                  std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) const {
+                                  std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
   float* to = y.data + segment.first_output;
   if (uses_int8(segment.format)) {
     const Int8Product p{
         segment.format, segment.bytes, segment.panel_bytes, static_cast<int>(cols / kGroup), segment.outputs, input.int8(), to, y.stride};
     kernels_.matmul.multiply_int8(p, row0, row1, panel0, panel1);
+    if (source.two_terms) add_second_terms(p, source.x.count, y.width, segment.first_output, row0, row1, panel0, panel1);
     return;
   }
   const bool plain = source.kind == Source::Kind::kPlain;
@@ -187,11 +202,29 @@ void CpuBackend::multiply_segment(const Source& source, const WeightSegment& seg
   kernels_.matmul.multiply_float(p, row0, row1, panel0, panel1);
 }
 
+/// The second terms are the rows behind the first `rows`; their products go to columns that this thread has just written.
+void CpuBackend::add_second_terms(const Int8Product& first, std::size_t rows, std::size_t stride, std::size_t first_output,
+                                  std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
+  Int8Product second = first;
+  const std::size_t groups = static_cast<std::size_t>(first.groups);
+  second.rows.values += rows * first.rows.stride;
+  second.rows.scales += rows * groups;
+  second.rows.scaled_sums += rows * groups;
+  second.rows.half_sums += 2 * rows * groups;
+  second.y = second_products_.data() + first_output;
+  second.y_stride = stride;
+  kernels_.matmul.multiply_int8(second, row0, row1, panel0, panel1);
+  const std::size_t column = panel0 * kPanelColumns, end = std::min(first.columns, panel1 * kPanelColumns);
+  for (std::size_t row = row0; row < row1; ++row)
+    kernels_.rows.add(first.y + row * first.y_stride + column, second.y + row * stride + column, static_cast<int>(end - column));
+}
+
 void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,
                              std::size_t layer) {
   auto& cache = static_cast<CpuKvCache&>(kv);
   const KvShape& shape = cache.shape();
   const std::size_t dim = shape.head_dim, kv_heads = shape.kv_heads;
+  const std::size_t block = dim & (~dim + 1);  // the largest power of two in it
   require(qkv.width == (q_heads + 2 * kv_heads) * dim, "rope_append: width of a row");
   require(rope.half * 2 == dim, "rope_append: the table is for another head size");
   require(layer < shape.layers, "rope_append: no such layer");
@@ -211,6 +244,10 @@ void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const Sequ
     const float *cosine = &rope.cos[position * rope.half], *sine = &rope.sin[position * rope.half];
     for (std::size_t h = 0; h < q_heads + kv_heads; ++h)
       kernels_.rows.rope(row + h * dim, cosine, sine, static_cast<int>(rope.half), rope.pairs == RopePairs::kAdjacent);
+    // The factor of K undoes both transforms; a power of two, it costs no bit.
+    for (std::size_t h = 0; shape.spread_heads && h < q_heads + kv_heads; ++h)
+      kernels_.rows.spread(row + h * dim, static_cast<int>(dim), static_cast<int>(block),
+                           h < q_heads ? 1.0F : 1.0F / static_cast<float>(block));
     std::uint8_t* slab = cache.slab(layer, s.blocks[position / kBlockTokens]);
     const float *k = row + q_heads * dim, *v = k + kv_heads * dim;
     for (std::size_t h = 0; h < kv_heads; ++h)

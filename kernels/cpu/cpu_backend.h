@@ -19,10 +19,12 @@ class ProductInput {
   const QuantizedRows& int8() const { return int8_; }
   float* float_row(std::size_t i) { return floats_.data() + i * float_stride_; }
   std::size_t float_stride() const { return float_stride_; }
+  float* error_row(std::size_t i) { return errors_.data() + i * float_stride_; }
+  void reserve_errors(std::size_t rows);  // after reserve_float
 
  private:
   std::vector<std::int8_t> values_;
-  std::vector<float> scales_, scaled_sums_, floats_;
+  std::vector<float> scales_, scaled_sums_, floats_, errors_;
   std::vector<std::int32_t> half_sums_;
   QuantizedRows int8_;
   std::size_t float_stride_ = 0;
@@ -50,6 +52,7 @@ class CpuBackend final : public Backend {
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
   void linear(const Weight& weight, Rows x, Rows y) override;
   void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) override;
+  void norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) override;
   void swiglu_linear(Rows gate_up, const Weight& weight, Rows y) override;
   void swiglu(Rows gate_up, Rows y) override;
   void add(Rows x, Rows addend) override;
@@ -67,6 +70,7 @@ class CpuBackend final : public Backend {
     Rows x;
     const float* norm_weight = nullptr;
     float eps = 0;
+    bool two_terms = false;  // int8 inputs as a value and its error
   };
   /// A part of attention that one thread does: rows of one sequence over neighbouring kv heads.
   struct AttentionPiece {
@@ -83,9 +87,11 @@ class CpuBackend final : public Backend {
 
   void product(const Source& source, const Weight& weight, Rows y);
   void prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float, ProductInput& input) const;
-  void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member) const;
+  void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member);
   void multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y, std::size_t row0,
-                        std::size_t row1, std::size_t panel0, std::size_t panel1) const;
+                        std::size_t row1, std::size_t panel0, std::size_t panel1);
+  void add_second_terms(const Int8Product& first, std::size_t rows, std::size_t stride, std::size_t first_output, std::size_t row0,
+                        std::size_t row1, std::size_t panel0, std::size_t panel1);
   bool uses_int8(PanelFormat format) const { return activations_ != Activations::kFp32 && is_quantized(format); }
   template <typename Op>
   void for_rows(std::size_t rows, std::size_t work_per_row, Op op);
@@ -96,6 +102,7 @@ class CpuBackend final : public Backend {
   const Activations activations_;
   ThreadTeam team_;
   PageArena weights_;
+  std::vector<float> second_products_;    // of the second terms, [rows][outputs]
   ProductInput shared_input_;             // many rows: each thread prepares a share
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
   std::vector<AttentionScratch> attention_scratch_;

@@ -67,6 +67,10 @@ struct RowKernels {
   void (*add)(float* x, const float* addend, int n);
   /// In place; `half` pairs, adjacent or half a head apart.
   void (*rope)(float* head, const float* cos, const float* sin, int half, bool adjacent);
+  /// In place: x = factor * H x for every block of `block` elements (a power of two, 16 ... kMaxHeadDim) of a head; H H = block.
+  void (*spread)(float* head, int head_dim, int block, float factor);
+  /// y = x - what quantize_row has made of x.
+  void (*quantization_error)(const float* x, int cols, const QuantizedRows& quantized, std::size_t row, float* y);
 };
 
 /// Attention of `rows` (position, query head) pairs over each of `heads` neighbouring kv heads of one sequence.

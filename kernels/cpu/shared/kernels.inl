@@ -16,7 +16,7 @@ extern const AttentionKernels attention;
 extern const LogitKernels logits;
 
 const MatmulKernels matmul = {quantize_row, multiply_int8, multiply_float};
-const RowKernels rows = {rms_norm, swiglu, add_row, rope};
+const RowKernels rows = {rms_norm, swiglu, add_row, rope, spread, quantization_error};
 const AttentionKernels attention = {store_int8,          store_f16, store_f32, quantize_query, attend_int8, attend_float<std::uint16_t>,
                                     attend_float<float>, finish};
 const LogitKernels logits = {scan_logits, find_logit, exp_sums, collect_logits};

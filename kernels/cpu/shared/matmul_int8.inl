@@ -8,7 +8,7 @@ constexpr int kW4GroupBytes = kNibbleBytes + kPanelColumns * 4;    // nibbles, 4
 constexpr int kW8GroupBytes = kByteBytes + kPanelColumns * 2;      // bytes, 48 fp16 scales
 constexpr int kW8HalfGroupBytes = kByteBytes + kPanelColumns * 8;  // bytes, 2 x 48 fp32 scales
 constexpr int kRowBlock = 64;                                      // rows that share a sweep over the panels
-constexpr int kPrefetchBytes = 4096;                               // ahead of the stream of weights
+constexpr int kPrefetchBytes = 8192;                               // ahead of the stream of weights, for any number of rows
 
 void quantize_row(const float* x, int cols, const QuantizedRows& to, std::size_t row) {
   const int groups = cols / kGroup;
@@ -59,9 +59,8 @@ TROUPE_NOINLINE void tile_w4(const TileArgs& t) {
         lower[j] = low_nibbles(both);
         upper[j] = high_nibbles(both);
       }
-      if (kRows == 1)
-        TROUPE_UNROLL for (int j = 0; j < 4; ++j)
-            _mm_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + k * 256 + j * 64, _MM_HINT_T0);
+      TROUPE_UNROLL for (int j = 0; j <= kProductVectors; ++j)
+          _mm_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + k * 256 + t.column * 4 + j * 64, _MM_HINT_T0);
       TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
         const std::int8_t* a = q + r * x.stride + g * kGroup;
         const SignedQuad a_lower = signed_quad(four_bytes(a + 4 * k)), a_upper = signed_quad(four_bytes(a + 16 + 4 * k));
@@ -112,9 +111,8 @@ TROUPE_NOINLINE void tile_w8(const TileArgs& t) {
       TROUPE_UNROLL for (int k = part * kSteps; k < (part + 1) * kSteps; ++k) {
         UnsignedBytes b[kProductVectors];
         TROUPE_UNROLL for (int j = 0; j < kProductVectors; ++j) b[j] = load_unsigned(w + k * kStepBytes + t.column * 4 + j * 64);
-        if (kRows == 1)
-          TROUPE_UNROLL for (int j = 0; j < kProductVectors; ++j)
-              _mm_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + k * kStepBytes + t.column * 4 + j * 64, _MM_HINT_T0);
+        TROUPE_UNROLL for (int j = 0; j < kProductVectors; ++j)
+            _mm_prefetch(reinterpret_cast<const char*>(w) + kPrefetchBytes + k * kStepBytes + t.column * 4 + j * 64, _MM_HINT_T0);
         TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
           const SignedQuad a = signed_quad(four_bytes(q + r * x.stride + g * kGroup + 4 * k));
           TROUPE_UNROLL for (int j = 0; j < kProductVectors; ++j) sum[r][j] = dot_weights(sum[r][j], b[j], a);

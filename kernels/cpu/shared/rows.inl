@@ -65,5 +65,41 @@ void rope(float* head, const float* cos, const float* sin, int half, bool adjace
   }
 }
 
+/// Walsh-Hadamard transform in its form of constant geometry: each round puts sums of neighbours first, differences behind.
+void spread(float* head, int head_dim, int block, float factor) {
+  float other[kMaxHeadDim];
+  const Floats scale = set(factor);
+  for (float* from = head; from < head + head_dim; from += block) {
+    float *x = from, *y = other;
+    const int half = block / 2;
+    for (int width = 1; width < block; width *= 2) {
+      const bool last = 2 * width == block;
+      for (int i = 0; i < half; i += 16) {
+        const int lanes = half - i < 16 ? half - i : 16;
+        Floats even, odd;
+        deinterleave(load(x + 2 * i, 2 * lanes), load(x + 2 * i + 16, 2 * lanes - 16), even, odd);
+        const Floats sum = add(even, odd), difference = sub(even, odd);
+        store(y + i, last ? mul(sum, scale) : sum, lanes);
+        store(y + half + i, last ? mul(difference, scale) : difference, lanes);
+      }
+      float* swap = x;
+      x = y;
+      y = swap;
+    }
+    if (x != from)
+      for (int i = 0; i < block; i += 16) store(from + i, load(x + i));
+  }
+}
+
+void quantization_error(const float* x, int cols, const QuantizedRows& quantized, std::size_t row, float* y) {
+  const std::int8_t* q = quantized.values + row * quantized.stride;
+  const float* scales = quantized.scales + row * static_cast<std::size_t>(cols / kGroup);
+  for (int i = 0; i < cols; i += 16) {
+    float values[16];
+    for (int j = 0; j < 16; ++j) values[j] = static_cast<float>(q[i + j]);
+    store(y + i, sub(load(x + i), mul(load(values), set(scales[i / kGroup]))));
+  }
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::TROUPE_ISA
