@@ -21,7 +21,8 @@ class Executor::State {
         sequences_(options.device_blocks),
         hidden_(model.config().hidden) {
     const model::ModelConfig& config = model.config();
-    kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format});
+    const bool spread = options.kv_format == kernels::KvFormat::kInt8;
+    kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format, spread});
   }
 
   void enter_epoch(GroupEpoch epoch) {

@@ -82,7 +82,7 @@ class CpuShardEngine final : public ShardEngine {
     } catch (const std::invalid_argument& refused) {
       return bad_option("isa", refused.what());
     }
-    const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format});
+    const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
     const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
     if (!blocks) return blocks.error();
     auto model = model::load_model(*file, *backend_, progress);

@@ -95,7 +95,8 @@ class LlamaModel final : public Model {
     const Layer& layer = layers_[index];
     const kernels::Rows qkv = qkv_.rows(chunk.rows);
     const kernels::Rows attended = attended_.rows(chunk.rows);
-    backend_.norm_linear(hidden, layer.attention_norm.data(), config_.norm_eps, *layer.qkv, qkv);
+    // Errors of q and K weigh most: they move attention. A sixth of a layer, so two terms cost little.
+    backend_.norm_linear_two_terms(hidden, layer.attention_norm.data(), config_.norm_eps, *layer.qkv, qkv);
     backend_.rope_append(qkv, config_.q_heads, chunk.sequences, rope_, kv, index);
     backend_.attention(qkv, config_.q_heads, chunk.sequences, kv, index, attended);
     backend_.linear(*layer.output, attended, addend);

@@ -42,7 +42,7 @@ std::vector<float> run(Loaded& loaded, const std::vector<TokenId>& tokens, kerne
   const model::ModelConfig& config = model.config();
   const std::vector<std::uint32_t> blocks{1, 0, 2};
   REQUIRE(tokens.size() <= blocks.size() * kBlockTokens);
-  auto kv = loaded.backend->make_kv_cache({config.layers, config.kv_heads, config.head_dim, blocks.size(), format});
+  auto kv = loaded.backend->make_kv_cache({config.layers, config.kv_heads, config.head_dim, blocks.size(), format, format == kernels::KvFormat::kInt8});
   model::RowBuffer hidden_buffer(config.hidden), addend_buffer(config.hidden), logits_buffer((config.vocabulary + 15) / 16 * 16);
   const kernels::Rows hidden = hidden_buffer.rows(tokens.size()), addend = addend_buffer.rows(tokens.size());
   model.embed(tokens, hidden);
