@@ -16,7 +16,7 @@ void RenderedText::append(std::string_view text, bool control_tokens) {
 std::size_t RenderedText::common_prefix(const RenderedText& other) const {
   const std::size_t size = std::min(text_.size(), other.text_.size());
   std::size_t i = 0;
-  while (i < size && text_[i] == other.text_[i] && allowed_[i] == other.allowed_[i]) ++i;
+  while (i < size && text_[i] == other.text_[i]) ++i;
   return i;
 }
 
@@ -40,6 +40,19 @@ bool RenderedText::control_token_at(std::size_t offset, const text::Tokenizer& t
   return !ids.empty() && tokenizer.is_control(ids.front());
 }
 
+namespace {
+
+/// Whether a token of the old text, at [from, to), means the same in the new one.
+bool same_meaning(const RenderedText& old_text, const RenderedText& new_text, std::size_t from, std::size_t to, bool is_control,
+                  const text::Tokenizer& tokenizer) {
+  if (is_control) return new_text.allows_control(from, to);
+  for (std::size_t i = from; i < to; ++i)
+    if (new_text.allows_control(i, i + 1) && !old_text.allows_control(i, i + 1) && new_text.control_token_at(i, tokenizer)) return false;
+  return true;
+}
+
+}  // namespace
+
 CommonCut find_common_cut(const RenderedText& old_text, const RenderedText& new_text, std::span<const TokenId> old_ids,
                           const text::Tokenizer& tokenizer) {
   CommonCut best;
@@ -55,8 +68,9 @@ CommonCut find_common_cut(const RenderedText& old_text, const RenderedText& new_
     const auto token = tokenizer.bytes(old_ids[i]);
     // Ids that do not spell the text (a token without text, other words than remembered) end what can be taken over.
     if (old_text.text().substr(std::min(bytes, old_text.size()), token.size()) != token || token.empty()) return best;
+    if (bytes + token.size() > best.common_bytes) return best;
+    if (!same_meaning(old_text, new_text, bytes, bytes + token.size(), tokenizer.is_control(old_ids[i]), tokenizer)) return best;
     bytes += token.size();
-    if (bytes > best.common_bytes) return best;
   }
 }
 

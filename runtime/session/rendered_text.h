@@ -18,8 +18,10 @@ class RenderedText {
   void append(std::string_view text, bool control_tokens);
   std::size_t size() const { return text_.size(); }
   std::string_view text() const { return text_; }
-  /// Bytes that are equal, with equal permission for control tokens, from the start on.
+  /// Bytes that are equal from the start on. Whether control tokens are allowed may differ: a role's name may come from the template in one
+  /// text and from the caller in the other.
   std::size_t common_prefix(const RenderedText& other) const;
+  bool allows_control(std::size_t from, std::size_t to) const { return allowed_.find('\0', from) >= to; }
   std::vector<text::TextPiece> pieces_from(std::size_t offset) const;
   /// Whether a control token stands at `offset`, in text that allows it.
   bool control_token_at(std::size_t offset, const text::Tokenizer& tokenizer) const;
@@ -36,7 +38,8 @@ struct CommonCut {
 };
 
 /// Longest run of `old_ids` (which spell `old_text`, or a beginning of it) that lies within the common prefix of both texts and is followed
-/// by a control token in the new one. Control tokens part the tokenizer's work, so ids before and behind such a cut are independent.
+/// by a control token in the new one; it ends before a place that is a control token in one text and plain text in the other. Control
+/// tokens part the tokenizer's work, so ids before and behind such a cut are independent.
 CommonCut find_common_cut(const RenderedText& old_text, const RenderedText& new_text, std::span<const TokenId> old_ids,
                           const text::Tokenizer& tokenizer);
 

@@ -31,6 +31,12 @@ std::vector<TokenId> fake_tokens(std::vector<TokenId> context, std::size_t count
   return tokens;
 }
 
+std::vector<TokenId> letters(std::size_t count, unsigned first) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < count; ++i) tokens.push_back(3U + 'A' + static_cast<TokenId>((i * 7 + i / 5 + first) % 26));
+  return tokens;
+}
+
 Result<exec::ShardFacts> FakeEngine::load(const exec::ShardSpec&,
                                           const std::function<void(std::size_t done, std::size_t total)>& progress) {
   if (!options_.load_result) return options_.load_result.error();

@@ -16,6 +16,9 @@ TokenId fake_token(const std::vector<TokenId>& context, std::uint64_t seed, std:
 /// `count` tokens drawn one after the other behind `prompt`.
 std::vector<TokenId> fake_tokens(std::vector<TokenId> prompt, std::size_t count, std::uint64_t seed = 0, std::uint16_t choice = 0);
 
+/// A prompt of capital letters; another `first`, another prompt.
+std::vector<TokenId> letters(std::size_t count, unsigned first = 0);
+
 struct FakeEngineOptions {
   std::uint32_t blocks = 64;
   std::uint32_t context_tokens = 2048;

@@ -9,14 +9,6 @@
 using namespace troupe;
 using namespace troupe::test;
 
-namespace {
-std::vector<TokenId> letters(std::size_t count, unsigned first = 0) {
-  std::vector<TokenId> tokens;
-  for (std::size_t i = 0; i < count; ++i) tokens.push_back(3U + 'A' + static_cast<TokenId>((i * 7 + i / 5 + first) % 26));
-  return tokens;
-}
-}  // namespace
-
 TEST_CASE("start: load, enter, ready, subscribe") {
   TestCompany company;
   REQUIRE(company.ready);
@@ -34,7 +26,7 @@ TEST_CASE("story: plain chat") {
   const auto prompt = letters(70);
   const auto id = company.submit(TestCompany::completion(prompt, 12));
   company.run_until_finished(id);
-  const auto& stream = company.stream(id);
+  auto& stream = company.stream(id);
   REQUIRE(stream.finished == 1);
   CHECK_FALSE(stream.error);
   CHECK(stream.admitted == 1);
@@ -96,7 +88,7 @@ TEST_CASE("story: n siblings") {
     company.mark();
     const auto id = company.submit(request);
     company.run_until_finished(id);
-    const auto& stream = company.stream(id);
+    auto& stream = company.stream(id);
     REQUIRE(stream.finished == 1);
     CHECK(company.count("RequestSession>Scheduler:AdmitSequence") == 1);
     CHECK(stream.admitted == 1);
@@ -119,7 +111,7 @@ TEST_CASE("story: n siblings, one ended by a stop string") {
   company.mark();
   const auto id = company.submit(request);
   company.run_until_finished(id);
-  const auto& stream = company.stream(id);
+  auto& stream = company.stream(id);
   REQUIRE(stream.finished == 1);
   const auto cut = expected.find(request.stops[0]);
   CHECK(stream.text.at(1) == expected.substr(0, cut));
@@ -144,7 +136,7 @@ TEST_CASE("story: preemption and resume") {
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     company.run_until_finished(ids[i]);
-    const auto& stream = company.stream(ids[i]);
+    auto& stream = company.stream(ids[i]);
     REQUIRE(stream.finished == 1);
     REQUIRE_FALSE(stream.error);
     CHECK(stream.admitted == 1);
@@ -188,7 +180,7 @@ TEST_CASE("story: shard group restart") {
                    "ReplicaSupervisor>Scheduler:GroupReady", "Scheduler>DeviceTier:LeaseBlocks", "Scheduler>Shard:ForwardPlan",
                    "Scheduler>RequestSession:TokensGenerated", "RequestSession>Gateway:RequestFinished"}));
   CHECK(company.count("RequestSession>Scheduler:AdmitSequence") == 1);  // same attempt
-  const auto& stream = company.stream(id);
+  auto& stream = company.stream(id);
   REQUIRE(stream.finished == 1);
   CHECK_FALSE(stream.error);
   CHECK(stream.admitted == 1);
@@ -215,7 +207,7 @@ TEST_CASE("story: scheduler death") {
                    "ReplicaSupervisor>DeviceTier:GroupReady", "ReplicaSupervisor>Scheduler:GroupReady", "Scheduler>Router:ReplicaDescribed",
                    "RequestSession>Router:ChooseReplica", "Router>RequestSession:ReplicaChosen", "RequestSession>Scheduler:AdmitSequence",
                    "Scheduler>RequestSession:TokensGenerated", "RequestSession>Gateway:RequestFinished"}));
-  const auto& stream = company.stream(id);
+  auto& stream = company.stream(id);
   REQUIRE(stream.finished == 1);
   CHECK_FALSE(stream.error);
   CHECK(stream.admitted == 1);  // no second RequestAdmitted
@@ -235,7 +227,7 @@ TEST_CASE("story: overload refusal") {
   company.settle(0);
   std::size_t refused = 0;
   for (auto id : ids)
-    if (const auto& stream = company.stream(id); stream.finished == 1) {
+    if (auto& stream = company.stream(id); stream.finished == 1) {
       ++refused;
       REQUIRE(stream.error);
       CHECK(stream.error->error_class == ErrorClass::kOverloaded);

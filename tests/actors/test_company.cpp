@@ -178,6 +178,15 @@ void TestCompany::advance(milliseconds time) {
   }
 }
 
+void TestCompany::advance_stalled(milliseconds time) {
+  constexpr milliseconds kStep{10};
+  settle(0);
+  for (milliseconds passed{0}; passed < time; passed += kStep) {
+    scheduler().advance_time(kStep);
+    settle(0);
+  }
+}
+
 void TestCompany::run_until_finished(RequestId request, milliseconds limit) {
   settle();
   for (milliseconds passed{0}; passed < limit && stream(request).finished == 0 && !stream(request).session_died; passed += milliseconds{10})

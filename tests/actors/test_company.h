@@ -74,6 +74,8 @@ class TestCompany {
   void settle(std::size_t jobs = SIZE_MAX);
   /// Moves the clock, in steps, and settles.
   void advance(milliseconds time);
+  /// Likewise, with a compute thread that does not return.
+  void advance_stalled(milliseconds time);
   /// advance until `request` is finished or `limit` is over.
   void run_until_finished(RequestId request, milliseconds limit = milliseconds{20'000});
 
@@ -88,7 +90,7 @@ class TestCompany {
     return company->find(role, role == Role::SCHEDULER || role == Role::DEVICE_TIER || role == Role::REPLICA_SUPERVISOR ? 1U : 0U);
   }
 
-  const Stream& stream(RequestId request) const { return streams->at(request.value); }
+  Stream& stream(RequestId request) const { return streams->at(request.value); }
   std::vector<TokenId> tokens_of(std::string_view text) const;  // one a byte
   std::string text_of(const std::vector<TokenId>& tokens) const { return tokenizer->decode(tokens); }
 

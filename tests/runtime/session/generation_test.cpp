@@ -1,0 +1,146 @@
+#include "runtime/session/generation.h"
+
+#include "tests/support/tiny_model.h"
+
+#include <catch2/catch.hpp>
+
+using namespace troupe;
+using namespace troupe::session;
+
+namespace {
+
+const auto kTokenizer = text::Tokenizer::make(test::tiny_vocabulary(259)).value();
+
+std::vector<TokenId> bytes(std::string_view text) {
+  std::vector<TokenId> tokens;
+  for (unsigned char byte : text) tokens.push_back(3U + byte);
+  return tokens;
+}
+schedule::TokensGenerated tokens(std::string_view text, std::uint32_t first, std::uint16_t choice = 0, std::uint16_t attempt = 0) {
+  schedule::TokensGenerated message;
+  message.choice = choice;
+  message.attempt = attempt;
+  message.first = first;
+  message.tokens = bytes(text);
+  return message;
+}
+std::string all_text(Generation& generation) {
+  std::string text;
+  for (const auto& piece : generation.take_pieces()) text += piece.text;
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("text comes out as whole characters; length ends a choice") {
+  Request request;
+  Generation generation(request, kTokenizer, bytes("prompt"), 10);
+  generation.admissions(0, {});
+  CHECK_FALSE(generation.on_tokens(tokens("ab\xc3", 0)));
+  CHECK(all_text(generation) == "ab");
+  auto last = tokens("\xa9", 3);
+  last.finish = schedule::Finish::kLength;
+  generation.on_tokens(last);
+  CHECK(all_text(generation) == "\xc3\xa9");
+  REQUIRE(generation.done());
+  CHECK(generation.ends().at(0).reason == ChoiceReason::kLength);
+  CHECK(generation.output_tokens() == 4);
+  CHECK(generation.stored_tokens() == bytes("promptab\xc3\xa9"));
+}
+
+TEST_CASE("a stop string ends the choice, asks for an abort once, and what is past it is neither billed nor stored") {
+  Request request;
+  request.stops = {"END"};
+  Generation generation(request, kTokenizer, bytes("p"), 100);
+  generation.admissions(0, {});
+  CHECK_FALSE(generation.on_tokens(tokens("hello E", 0)));
+  CHECK(all_text(generation) == "hello ");
+  CHECK(generation.on_tokens(tokens("ND and more", 7)));
+  CHECK(generation.done());
+  CHECK(all_text(generation).empty());
+  CHECK_FALSE(generation.on_tokens(tokens("later", 18)));
+  CHECK(generation.output_tokens() == 6);
+  CHECK(generation.stored_tokens() == bytes("phello "));
+  CHECK(generation.stored_text() == "hello ");
+  CHECK(generation.ends().at(0).stop == "END");
+}
+
+TEST_CASE("resume: each choice under way is admitted again with its tokens; older messages are dropped") {
+  Request request;
+  request.choices = 3;
+  request.max_tokens = 10;
+  Generation generation(request, kTokenizer, bytes("prompt"), 10);
+  const auto first = generation.admissions(0, {1, 1});
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].choices == 3);
+  generation.on_tokens(tokens("abc", 0, 0));
+  generation.on_tokens(tokens("x", 0, 1));
+  auto end = tokens("done", 0, 2);
+  end.finish = schedule::Finish::kStop;
+  generation.on_tokens(end);
+  const auto again = generation.admissions(1, {1, 1});
+  REQUIRE(again.size() == 2);
+  CHECK(again[0].tokens == bytes("promptabc"));
+  CHECK(again[0].generated == 3);
+  CHECK(again[0].max_tokens == 7);
+  CHECK(again[0].choices == 1);
+  CHECK(again[1].first_choice == 1);
+  CHECK(again[1].tokens == bytes("promptx"));
+  generation.on_tokens(tokens("old", 3, 0, 0));
+  generation.on_tokens(tokens("new", 0, 0, 1));
+  CHECK(generation.stored_text() == "abcnew");
+}
+
+TEST_CASE("a gap in the tokens is a broken invariant") {
+  Request request;
+  Generation generation(request, kTokenizer, bytes("p"), 10);
+  generation.admissions(0, {});
+  CHECK_THROWS_AS(generation.on_tokens(tokens("a", 1)), InvariantViolation);
+}
+
+TEST_CASE("log-probabilities stay beside their tokens while text is held back") {
+  Request request;
+  request.sampling.top_logprobs = 1;
+  request.stops = {"zz"};
+  Generation generation(request, kTokenizer, bytes("p"), 10);
+  generation.admissions(0, {});
+  auto message = tokens("az", 0);
+  message.logprobs = {{-1, -2}, 1, {10, 20}, {-0.5F, -0.25F}};
+  generation.on_tokens(message);
+  auto pieces = generation.take_pieces();
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].token_ids == bytes("a"));
+  CHECK(pieces[0].logprobs.chosen == std::vector{-1.0F});
+  CHECK(pieces[0].logprobs.ids == std::vector<TokenId>{10});
+  message = tokens("b", 2);
+  message.logprobs = {{-3}, 1, {30}, {-0.125F}};
+  generation.on_tokens(message);
+  pieces = generation.take_pieces();
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].text == "zb");
+  CHECK(pieces[0].token_ids == bytes("zb"));
+  CHECK(pieces[0].logprobs.chosen == std::vector{-2.0F, -3.0F});
+  CHECK(pieces[0].token_texts == std::vector<std::string>{"z", "b"});
+}
+
+TEST_CASE("a failed choice fails the request; cancel ends what runs") {
+  Request request;
+  request.choices = 2;
+  Generation failed(request, kTokenizer, bytes("p"), 10);
+  failed.admissions(0, {});
+  auto message = tokens("", 0, 1);
+  message.finish = schedule::Finish::kFailed;
+  message.error.client_text = "broken";
+  failed.on_tokens(message);
+  CHECK(failed.done());
+  REQUIRE(failed.failure());
+  CHECK(failed.failure()->client_text == "broken");
+
+  Generation cancelled(request, kTokenizer, bytes("p"), 10);
+  cancelled.admissions(0, {});
+  cancelled.on_tokens(tokens("ab", 0, 1));
+  cancelled.cancel();
+  CHECK(cancelled.done());
+  CHECK(cancelled.ends().at(1).reason == ChoiceReason::kCancelled);
+  CHECK(cancelled.ends().at(1).output_tokens == 2);
+}

@@ -1,0 +1,157 @@
+#include "runtime/session/prompt_builder.h"
+
+#include "runtime/session/rendered_text.h"
+#include "tests/support/tiny_model.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+using namespace troupe;
+using namespace troupe::session;
+
+namespace {
+
+const auto kTokenizer = text::Tokenizer::make(test::tiny_vocabulary(320)).value();
+
+std::shared_ptr<const text::ChatTemplate> chat_template(std::string source = {}) {
+  return text::ChatTemplate::compile(std::move(source), "<|im_start|>", "<|im_end|>").value();
+}
+std::vector<TokenId> build(const Request& request, const text::ChatTemplate& templ, const ParentResponse* parent = nullptr,
+                           bool* rewrote = nullptr, std::uint32_t* inherited = nullptr) {
+  auto builder = PromptBuilder::make(request, templ, kTokenizer, parent).value();
+  while (builder.step()) {
+  }
+  if (rewrote != nullptr) *rewrote = builder.template_rewrote();
+  if (inherited != nullptr) *inherited = builder.inherited();
+  return builder.tokens();
+}
+Request chat(std::vector<InputItem> items) {
+  Request request;
+  request.input = std::move(items);
+  return request;
+}
+InputItem user(std::string text) { return {"user", std::move(text), "", "", ""}; }
+
+/// A stored answer whose ids are one byte each: not what the tokenizer would make of its text.
+ParentResponse answered(const Request& request, const text::ChatTemplate& templ, const std::string& output) {
+  ParentResponse parent;
+  parent.tokens = build(request, templ);
+  parent.prompt_tokens = static_cast<std::uint32_t>(parent.tokens.size());
+  for (unsigned char byte : output) parent.tokens.push_back(3U + byte);
+  parent.template_id = templ.id();
+  parent.record = to_record({request.instructions, std::get<std::vector<InputItem>>(request.input), output});
+  return parent;
+}
+
+}  // namespace
+
+TEST_CASE("a user's control tokens are text") {
+  const auto tokens = build(chat({user("<|im_end|>")}), *chat_template());
+  CHECK(std::count(tokens.begin(), tokens.end(), test::kTinyImEnd) <= 2);  // those of the scaffolding
+  const auto plain = kTokenizer->encode("<|im_end|>", false);
+  CHECK(std::search(tokens.begin(), tokens.end(), plain.begin(), plain.end()) != tokens.end());
+}
+
+TEST_CASE("slices tokenize to the same ids as the whole") {
+  std::mt19937 random(7);
+  static constexpr char kAlphabet[] = "abcdefgh  \n\t12.'s<|im_start|>\xc3\xa9";
+  for (int round = 0; round < 200; ++round) {
+    std::vector<text::TextPiece> pieces;
+    for (int i = 0; i < 4; ++i) {
+      std::string text;
+      for (std::size_t j = 0; j < 40 + random() % 60; ++j) text += kAlphabet[random() % (sizeof kAlphabet - 1)];
+      pieces.push_back({text, i % 2 == 0});
+    }
+    const auto whole = kTokenizer->encode(std::span<const text::TextPiece>(pieces));
+    std::vector<TokenId> joined;
+    const auto slices = slice_pieces(pieces, 16);
+    for (const auto& slice : slices) {
+      const auto ids = kTokenizer->encode(std::span<const text::TextPiece>(slice));
+      joined.insert(joined.end(), ids.begin(), ids.end());
+    }
+    CHECK(joined == whole);
+  }
+}
+
+TEST_CASE("long text is cut into slices") {
+  std::string text;
+  while (text.size() < 200'000) text += "word after word ";
+  const auto slices = slice_pieces({{text, false}}, PromptBuilder::kSliceBytes);
+  CHECK(slices.size() >= 3);
+  for (const auto& slice : slices)
+    for (const auto& piece : slice) CHECK(piece.text.size() <= PromptBuilder::kSliceBytes + 32);
+}
+
+TEST_CASE("a continued turn keeps the parent's exact ids") {
+  const auto templ = chat_template();
+  const auto first = chat({user("the question")});
+  const auto parent = answered(first, *templ, "the answer");
+  bool rewrote = true;
+  std::uint32_t inherited = 0;
+  const auto tokens = build(chat({user("and then")}), *templ, &parent, &rewrote, &inherited);
+  CHECK_FALSE(rewrote);
+  REQUIRE(inherited == parent.tokens.size());
+  CHECK(std::equal(parent.tokens.begin(), parent.tokens.end(), tokens.begin()));
+  CHECK(tokens.at(inherited) == test::kTinyImEnd);
+  CHECK(kTokenizer->decode(tokens) ==
+        kTokenizer->decode(build(chat({user("the question"), {"assistant", "the answer", "", "", ""}, user("and then")}), *templ)));
+}
+
+TEST_CASE("an answer that the template trims is tokenized anew from its turn on") {
+  const auto templ = chat_template(
+      "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + '<|im_end|>\\n' }}{% endfor "
+      "%}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}");
+  const auto parent = answered(chat({user("the question")}), *templ, "  the answer  ");
+  bool rewrote = true;
+  std::uint32_t inherited = 0;
+  const auto tokens = build(chat({user("and then")}), *templ, &parent, &rewrote, &inherited);
+  CHECK_FALSE(rewrote);
+  CHECK(inherited > 0);
+  CHECK(inherited < parent.prompt_tokens);
+  CHECK(tokens == build(chat({user("the question"), {"assistant", "  the answer  ", "", "", ""}, user("and then")}), *templ));
+}
+
+TEST_CASE("a template that rewrites earlier turns is reported") {
+  // Only the last message is shown.
+  const auto templ = chat_template("{{ '<|im_start|>' + messages[-1]['content'] + '<|im_end|>' }}");
+  const auto parent = answered(chat({user("one")}), *templ, "answer");
+  bool rewrote = false;
+  std::uint32_t inherited = 99;
+  const auto tokens = build(chat({user("two")}), *templ, &parent, &rewrote, &inherited);
+  CHECK(rewrote);
+  CHECK(inherited == 0);
+  CHECK(tokens == build(chat({user("two")}), *templ));
+}
+
+TEST_CASE("another template or tokenizer: nothing is taken over") {
+  const auto templ = chat_template();
+  auto parent = answered(chat({user("one")}), *templ, "answer");
+  parent.template_id = {5, 5};
+  bool rewrote = false;
+  std::uint32_t inherited = 99;
+  build(chat({user("two")}), *templ, &parent, &rewrote, &inherited);
+  CHECK(rewrote);
+  CHECK(inherited == 0);
+}
+
+TEST_CASE("a control token and its name as plain text are not the same") {
+  RenderedText old_text({});
+  old_text.append("<|im_start|>", true);
+  old_text.append("a<|im_end|>", false);
+  RenderedText new_text({});
+  new_text.append("<|im_start|>a<|im_end|>", true);
+  new_text.append("b", false);
+  std::vector<TokenId> ids{test::kTinyImStart};
+  for (char c : std::string("a<|im_end|>")) ids.push_back(3U + static_cast<unsigned char>(c));
+  const auto cut = find_common_cut(old_text, new_text, ids, *kTokenizer);
+  CHECK(cut.tokens == 0);  // the only later cut would keep plain text where a control token stands now
+}
+
+TEST_CASE("a broken parent record is an error of the request") {
+  const auto templ = chat_template();
+  ParentResponse parent{{1, 2, 3}, 2, templ->id(), "nonsense"};
+  const auto request = chat({user("x")});
+  CHECK_FALSE(PromptBuilder::make(request, *templ, kTokenizer, &parent));
+}
