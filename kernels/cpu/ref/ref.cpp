@@ -1,5 +1,6 @@
 // Scalar reference level, for every x86-64: what the other levels are tested against. Compiled with its own flags; see kernels/README.md.
 #define TROUPE_ISA ref
+#define TROUPE_PLAIN
 #include "kernels/cpu/shared/prelude.inl"
 
 #include "kernels/cpu/ref/vector.inl"
