@@ -1,0 +1,98 @@
+// The small parts: registry, request table, restart window, compute thread.
+#include "actors/actor_registry.h"
+#include "actors/compute.h"
+#include "actors/request_table.h"
+#include "runtime/base/restart_window.h"
+
+#include <caf/all.hpp>
+#include <capnp/message.h>
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <future>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::actors;
+
+TEST_CASE("an address names one incarnation") {
+  caf::actor_system_config config;
+  config.set("scheduler.policy", caf::atom("testing"));
+  caf::actor_system system(config);
+  const auto nobody = [](caf::event_based_actor*) { return caf::behavior{[](int) {}}; };
+  ActorRegistry registry(NodeId{1}, 100);
+  const auto first = system.spawn(nobody), second = system.spawn(nobody);
+  CHECK_FALSE(registry.find(Role::ROUTER));
+  const auto incarnation = registry.put(Role::ROUTER, 0, first);
+  capnp::MallocMessageBuilder message;
+  auto address = message.initRoot<messages::ActorAddress>();
+  registry.write_address(address, Role::ROUTER);
+  CHECK(registry.resolve(address.asReader()) == first);
+  CHECK(registry.put(Role::ROUTER, 0, second) > incarnation);
+  CHECK_FALSE(registry.resolve(address.asReader()));  // of the one before
+  CHECK(registry.find(Role::ROUTER) == second);
+  registry.write_address(address, Role::ROUTER);
+  address.setNode(2);
+  CHECK_FALSE(registry.resolve(address.asReader()));
+  registry.erase(Role::ROUTER, 0, first.id());
+  CHECK(registry.find(Role::ROUTER));  // a successor stays
+  registry.erase(Role::ROUTER, 0, second.id());
+  CHECK_FALSE(registry.find(Role::ROUTER));
+  for (const auto& actor : {first, second}) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()).run();
+
+  SECTION("request table") {
+    RequestTable table;
+    CHECK(table.add(RequestId{1}, 0, first, 0, 3));
+    CHECK(table.add(RequestId{2}, 1, first, 0, 1));
+    CHECK_FALSE(table.add(RequestId{2}, 1, first, 4, 2));
+    CHECK_FALSE(table.close(RequestId{1}, 1));
+    CHECK_FALSE(table.close(RequestId{1}, 1));
+    CHECK(table.requests_of(first.address()).size() == 2);
+    CHECK(table.close_admission(RequestId{1}, 0));
+    CHECK_FALSE(table.session(RequestId{1}));
+    CHECK_FALSE(table.close_admission(RequestId{2}, 0));
+    CHECK(table.close_admission(RequestId{2}, 4));
+    CHECK(table.size() == 0);
+    CHECK_FALSE(table.close(RequestId{9}, 0));
+  }
+}
+
+TEST_CASE("a restart window opens again with time") {
+  using std::chrono::seconds;
+  base::RestartWindow window(2, seconds(60));
+  const base::RestartWindow::TimePoint start{seconds(100)};
+  CHECK(window.try_restart(start));
+  CHECK(window.try_restart(start + seconds(10)));
+  CHECK_FALSE(window.try_restart(start + seconds(59)));
+  CHECK(window.try_restart(start + seconds(61)));
+  CHECK_FALSE(window.try_restart(start + seconds(62)));
+}
+
+TEST_CASE("compute runs jobs in order, on one thread, and drops the rest at its end") {
+  std::vector<int> order;
+  std::atomic<int> dropped{0};
+  {
+    ComputeThread compute;
+    std::promise<void> first;
+    for (int i = 0; i < 100; ++i) compute.post([&, i] { order.push_back(i); });
+    compute.post([&] { first.set_value(); });
+    first.get_future().wait();
+    REQUIRE(order.size() == 100);
+    for (int i = 0; i < 100; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
+    std::promise<void> started, go;
+    compute.post([&] {
+      started.set_value();
+      go.get_future().wait();
+    });
+    started.get_future().wait();
+    struct Counted {
+      std::atomic<int>* count;
+      ~Counted() { ++*count; }
+    };
+    compute.post([counted = std::make_shared<Counted>(Counted{&dropped}), &order] { order.push_back(-1); });
+    dropped = 0;
+    go.set_value();
+  }
+  CHECK(dropped == 1);
+}
