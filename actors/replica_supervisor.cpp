@@ -167,7 +167,7 @@ class ReplicaSupervisor final : public ActorBase {
   void on_failed(messages::ShardFailed::Reader failed) {
     const auto error = wire::decode(failed.getError());
     if (failed.getEpoch() == 0) {
-      // A model that cannot be loaded will not load the next time either.  The fatal callback tells the user; one line is enough.
+      // A model that cannot be loaded will not load the next time either. The fatal callback tells the user; one line is enough.
       log(base::LogLevel::kInfo, "load_failed", "reason=" + std::string(reason_name(error.reason)));
       end(error, kExitLoadFailed);
     } else if (failed.getEpoch() == epoch_.value && alive()) {

@@ -12,10 +12,10 @@
 #include "runtime/schedule/policy_table.h"
 
 #include <caf/actor_system.hpp>
-#include <caf/send.hpp>
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -47,6 +47,7 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
 struct Node::Parts {
   Parts(const Options& o, NodeEvents e, ServedModel m) : options(o), events(std::move(e)), model(std::move(m)) {}
 
+  void announce();
   void on_signal();
   void on_fatal(int code, const std::string& reason);
 
@@ -55,6 +56,9 @@ struct Node::Parts {
   const ServedModel model;
   std::string url;
   std::atomic<int> signals{0}, exit_code{0};
+  std::mutex ready_mutex;  // the three below
+  std::optional<exec::ShardFacts> facts;
+  bool serving = false, announced = false;
   std::shared_ptr<base::Metrics> metrics = std::make_shared<base::Metrics>();
   std::optional<gateway::Gateway> gateway;
   std::optional<actors::ActorConfig> actor_config;
@@ -62,6 +66,14 @@ struct Node::Parts {
   std::optional<actors::Company> company;
   std::optional<gateway::GatewayActor> gateway_actor;
 };
+
+/// Ready is when the model is loaded and the gateway knows it: then a request will not be told to come back later.
+void Node::Parts::announce() {
+  std::lock_guard lock(ready_mutex);
+  if (announced || !serving || !facts) return;
+  announced = true;
+  if (events.on_ready) events.on_ready({model, *facts, url});
+}
 
 void Node::Parts::on_signal() {
   const int count = ++signals;
@@ -108,13 +120,25 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   spec.metrics = parts->metrics;
   spec.on_load_progress = parts->events.on_load_progress;
   spec.on_ready = [parts](const exec::ShardFacts& facts) {
-    if (parts->events.on_ready) parts->events.on_ready({parts->model, facts, parts->url});
+    {
+      std::lock_guard lock(parts->ready_mutex);
+      parts->facts = facts;
+    }
+    parts->announce();
   };
   spec.on_fatal = [parts](int code, const std::string& reason) { parts->on_fatal(code, reason); };
   parts->company.emplace(*parts->system, std::move(spec));
-  parts->gateway_actor.emplace(
-      *parts->system, *parts->gateway,
-      gateway::GatewayLinks{parts->company->session_factory(), [parts] { return parts->company->find(actors::Role::SESSION_STORE); }});
+  gateway::GatewayLinks links;
+  links.spawn_session = parts->company->session_factory();
+  links.session_store = [parts] { return parts->company->find(actors::Role::SESSION_STORE); };
+  links.on_serving = [parts] {
+    {
+      std::lock_guard lock(parts->ready_mutex);
+      parts->serving = true;
+    }
+    parts->announce();
+  };
+  parts->gateway_actor.emplace(*parts->system, *parts->gateway, std::move(links));
   parts->company->attach_gateway(parts->gateway_actor->actor());
   return std::unique_ptr<Node>(new Node(std::move(made)));
 }

@@ -60,7 +60,12 @@ class Behaviour final : public caf::event_based_actor {
         [this](const Message<messages::TokenDelta>& message) { gateway_.delta(message); },
         [this](const Message<messages::RequestFinished>& message) { on_finished(message); },
         // From the router and the node supervisor.
-        [this](const Message<messages::DirectoryChanged>& message) { gateway_.set_directory(message); },
+        [this](const Message<messages::DirectoryChanged>& message) {
+          gateway_.set_directory(message);
+          if (!links_.on_serving) return;
+          for (auto model : message->getModels())
+            if (model.getReplicasServing() > 0) return links_.on_serving();
+        },
         [this](const Message<messages::DrainNode>& message) {
           drain_asker_ = caf::actor_cast<caf::actor>(current_sender());
           gateway_.drain(std::chrono::milliseconds(message->getGraceMs()));

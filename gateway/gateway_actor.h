@@ -18,6 +18,7 @@ namespace troupe::gateway {
 struct GatewayLinks {
   std::function<caf::actor(const caf::actor& gateway)> spawn_session;  // the session answers to `gateway` and monitors it
   std::function<caf::actor()> session_store;                           // may give a null handle
+  std::function<void()> on_serving;                                    // each time the directory names a replica that serves
 };
 
 class GatewayActor final : public EnginePort {

@@ -1,5 +1,6 @@
 """SIGTERM: running requests end well, new ones get 503, the process ends with 0; a second signal, or the grace time, cuts them."""
 import signal
+import socket
 import time
 import unittest
 
@@ -16,6 +17,7 @@ class Drain(unittest.TestCase):
         server = self.start()
         want = server.chat("Tell me about rivers.", max_tokens=120)
         stream = EventStream(server, chat_body("Tell me about rivers.", max_tokens=120))
+        self.addCleanup(stream.close)
         events = stream.events()
         next(events)
         server.signal(signal.SIGTERM)
@@ -39,6 +41,7 @@ class Drain(unittest.TestCase):
     def cut(self, server):
         """Reads the stream to its end; it must end in one error event, never silently."""
         stream = EventStream(server, chat_body("Tell me a very long story.", max_tokens=6000))
+        self.addCleanup(stream.close)
         events = stream.events()
         next(events)
         server.signal(signal.SIGTERM)
@@ -66,9 +69,18 @@ class Drain(unittest.TestCase):
         self.assertEqual(server.wait(20), 0)
 
     def test_signal_while_loading(self):
-        server = Server(wait=False)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        server = Server("--port", str(port), wait=False)
         self.addCleanup(server.kill)
-        time.sleep(0.3)
+        server.url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                self.assertEqual(server.get("/health")[0], 200)
+                break
+            except OSError:
+                time.sleep(0.01)
         server.signal(signal.SIGTERM)
         self.assertEqual(server.wait(30), 0)
 

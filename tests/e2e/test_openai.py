@@ -10,7 +10,7 @@ class OpenAiClient(ServerTest):
     def setUp(self):
         self.client = openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", max_retries=0)
 
-    def ask(self, content="What is the capital of France?", **fields):
+    def ask(self, content="Where is the Eiffel Tower?", **fields):
         return self.client.chat.completions.create(
             model=model_name(), messages=[{"role": "user", "content": content}], **{"temperature": 0, "max_tokens": 24, **fields})
 

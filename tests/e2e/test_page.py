@@ -34,6 +34,9 @@ class PageTest(ServerTest):
         self.addCleanup(self.driver.quit)
         self.driver.get(self.server.url + "/")
         self.until(lambda d: d.find_element(By.ID, "prompt").is_enabled(), "the page to be ready")
+        temperature = self.driver.find_element(By.ID, "temperature")
+        temperature.clear()
+        temperature.send_keys("0")
 
     def until(self, condition, what, seconds=60):
         return WebDriverWait(self.driver, seconds, poll_frequency=0.02).until(condition, "waited for " + what)
@@ -45,13 +48,15 @@ class PageTest(ServerTest):
     def answers(self):
         return self.driver.find_elements(By.CSS_SELECTOR, "#messages .message.assistant")
 
+    def answer_text(self, index):
+        return self.answers()[index].find_element(By.CSS_SELECTOR, ".text").text
+
     def busy(self):
         stop = self.driver.find_element(By.ID, "stop")
         return stop.is_displayed() and stop.is_enabled()
 
     def finished(self, count):
-        return self.until(lambda d: len(self.answers()) == count and not self.busy() and self.answers()[-1].text != "" and self.answers()[-1],
-                          f"answer {count} to end")
+        return self.until(lambda d: len(self.answers()) == count and not self.busy() and self.answer_text(-1), f"answer {count} to end")
 
     def shot(self, name):
         target = pathlib.Path(os.environ.get("TROUPE_TEST_OUTPUT", ROOT / "build")) / name
@@ -61,9 +66,9 @@ class PageTest(ServerTest):
 
 class Page(PageTest):
     def test_chat_stream_stop_branch(self):
-        self.say("What is the capital of France?")
-        self.assertIn("Paris", self.finished(1).text)
-        self.assertEqual(self.driver.find_element(By.CSS_SELECTOR, "#messages .message.user").text.count("capital of France"), 1)
+        self.say("Where is the Eiffel Tower?")
+        self.assertIn("Paris", self.finished(1))
+        self.assertEqual(self.driver.find_element(By.CSS_SELECTOR, "#messages .message.user").text.count("Eiffel Tower"), 1)
 
         # The answer grows while it is written, and stopping keeps what was said.
         self.say("Write a very long story about a ship, with many chapters.")
@@ -71,21 +76,28 @@ class Page(PageTest):
 
         def growing(_):
             if len(self.answers()) == 2:
-                lengths.add(len(self.answers()[1].text))
+                lengths.add(len(self.answer_text(1)))
             return len(lengths) >= 4
 
         self.until(growing, "the answer to grow in steps")
         self.driver.find_element(By.ID, "stop").click()
-        stopped = self.finished(2).text
+        stopped = self.finished(2)
         time.sleep(0.5)
-        self.assertEqual(self.answers()[1].text, stopped)
+        self.assertEqual(self.answer_text(1), stopped)
         self.server.wait_idle()
 
         # Branch: go on from the first answer; the second is no part of that conversation.
         self.answers()[0].find_element(By.CSS_SELECTOR, ".branch").click()
-        self.say("And of Italy?")
-        self.until(lambda d: not self.busy() and "Rome" in self.answers()[-1].text, "the branch's answer")
-        self.assertNotIn("ship", self.answers()[-1].text)
+        self.assertEqual(len(self.answers()), 1)
+        self.say("What is the boiling point of water in Celsius?")
+        branched = self.finished(2)
+        self.assertIn("boiling point", branched)
+        self.assertNotIn("ship", self.driver.find_element(By.ID, "messages").text.replace("about a ship", ""))
+        # Both branches are offered; the other one comes back as it was.
+        other = [b for b in self.driver.find_elements(By.CSS_SELECTOR, "#messages .branches button") if "story about a ship" in b.text]
+        self.assertEqual(len(other), 1)
+        other[0].click()
+        self.assertEqual(self.answer_text(1), stopped)
         severe = [e for e in self.driver.get_log("browser") if e["level"] == "SEVERE" and "favicon" not in e["message"]]
         self.assertEqual(severe, [])
 
@@ -96,7 +108,7 @@ class Page(PageTest):
         self.finished(2)
         self.answers()[0].find_element(By.CSS_SELECTOR, ".branch").click()
         self.say("And why is it red in the evening?")
-        self.until(lambda d: not self.busy() and len(self.answers()) >= 2, "the branch")
+        self.finished(2)
         time.sleep(0.3)
         picture = self.shot("chat-page.png")
         self.assertGreater(picture.stat().st_size, 10000)
@@ -121,7 +133,7 @@ class PageWithKey(unittest.TestCase):
                            "waited for the field that asks for the key")
         field.send_keys("page-key" + Keys.ENTER)
         wait.until(lambda d: d.find_element(By.ID, "prompt").is_enabled() and not field.is_displayed(), "waited for the page to connect")
-        driver.find_element(By.ID, "prompt").send_keys("What is the capital of France?" + Keys.ENTER)
+        driver.find_element(By.ID, "prompt").send_keys("Where is the Eiffel Tower?" + Keys.ENTER)
         wait.until(lambda d: any("Paris" in m.text for m in d.find_elements(By.CSS_SELECTOR, "#messages .message.assistant")),
                    "waited for the answer")
 

@@ -30,7 +30,7 @@ class ResponsesSocket(ServerTest):
         return events, "".join(e.delta for e in events if e.type == "response.output_text.delta")
 
     def test_events_in_order(self):
-        events, text = self.create("What is the capital of France?")
+        events, text = self.create("Where is the Eiffel Tower?")
         kinds = [e.type for e in events]
         self.assertEqual(kinds[0], "response.created")
         self.assertEqual([e.sequence_number for e in events], list(range(len(events))))
@@ -55,15 +55,20 @@ class ResponsesSocket(ServerTest):
         self.assertEqual(events[-1].response.usage.output_tokens, 5)
 
     def test_continue_and_branch(self):
-        events, _ = self.create("My name is Ada. Please remember it.")
+        events, answer = self.create("Name three colors.")
         parent = events[-1].response.id
-        events, first = self.create("What is my name?", previous_response_id=parent)
+        events, first = self.create("Name three animals.", previous_response_id=parent)
         self.assertGreater(events[-1].response.usage.input_tokens_details.cached_tokens, 0)
-        self.assertIn("Ada", first)
-        # Going on from the same answer a second time is a branch: same question, same tokens.
-        _, again = self.create("What is my name?", previous_response_id=parent)
+        # The same as the whole conversation sent anew.
+        _, body, _ = self.server.post("/v1/chat/completions", {
+            "model": model_name(), "temperature": 0, "max_tokens": 24, "messages": [
+                {"role": "user", "content": "Name three colors."}, {"role": "assistant", "content": answer},
+                {"role": "user", "content": "Name three animals."}]})
+        self.assertEqual(first, body["choices"][0]["message"]["content"])
+        # Going on from the same answer a second time is a branch: same question, same tokens; another question, another answer.
+        _, again = self.create("Name three animals.", previous_response_id=parent)
         self.assertEqual(first, again)
-        events, other = self.create("Count to three.", previous_response_id=parent)
+        events, other = self.create("Count to five.", previous_response_id=parent)
         self.assertNotEqual(other, first)
 
     def test_cancel_frees_the_sequence(self):
@@ -75,7 +80,7 @@ class ResponsesSocket(ServerTest):
         self.assertIn(events[-1].type, TERMINAL)
         self.assertNotEqual(events[-1].type, "response.completed")
         self.server.wait_for_metrics(is_idle)
-        _, text = self.create("What is the capital of France?")  # the socket lives
+        _, text = self.create("Where is the Eiffel Tower?")  # the socket lives
         self.assertIn("Paris", text)
 
     def test_errors_keep_the_socket(self):
@@ -89,7 +94,7 @@ class ResponsesSocket(ServerTest):
                 self.assertIn(code, event.to_json())
         self.connection.send_raw("{not json")
         self.assertEqual(self.connection.recv().type, "error")
-        _, text = self.create("What is the capital of France?")
+        _, text = self.create("Where is the Eiffel Tower?")
         self.assertIn("Paris", text)
 
     def test_responses_belong_to_the_asking_connection_or_key(self):

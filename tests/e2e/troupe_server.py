@@ -131,6 +131,8 @@ class Server:
     def wait(self, seconds=60):
         code = self.process.wait(seconds)
         self._reader.join(5)
+        self.process.stdout.close()
+        self.process.stderr.close()
         return code
 
     def stop(self):
@@ -149,7 +151,6 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.wait()
-        self.process.stdout.close()
 
 
 def is_idle(metrics):
