@@ -14,6 +14,11 @@ using Clock = std::chrono::steady_clock;
 const std::atomic<bool> kNoAbort{false};
 constexpr TokenId kFirstToken = 100, kTokens = 150;  // ordinary ids of any vocabulary of 256 and more
 
+constexpr std::uint32_t kTokenBudget = 512, kNoStallBudget = 600'000;
+
+/// Steps in which the last prompts are still read while the first sequences decode.
+std::uint32_t overlap_steps(std::uint32_t batch, std::uint32_t context) { return batch * context / kTokenBudget + 4; }
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
@@ -68,6 +73,8 @@ class Replica {
     schedule::SchedulerOptions options;
     options.max_sequences = batch;
     options.context_tokens = facts.context_tokens;
+    options.token_budget = kTokenBudget;
+    options.stall_budget_ms = kNoStallBudget;  // all prompts at once, then decoding alone
     return options;
   }
 
@@ -97,7 +104,7 @@ class Replica {
 
 std::string BenchRuns::misfit() const {
   const std::uint32_t largest = *std::max_element(options_.batches.begin(), options_.batches.end());
-  const std::uint32_t positions = options_.context_tokens + options_.decode_steps + 2;
+  const std::uint32_t positions = options_.context_tokens + options_.decode_steps + overlap_steps(largest, options_.context_tokens);
   if (options_.prefill_tokens > facts_.context_tokens || positions > facts_.context_tokens)
     return "the prompt does not fit the model's context of " + std::to_string(facts_.context_tokens) + " tokens";
   // One block a sequence to spare: the scheduler reserves ahead.
@@ -178,7 +185,7 @@ StepFigure BenchRuns::scheduled(std::uint32_t batch) {
     schedule::AdmitSequence request;
     request.request = {i + 1};
     request.tokens = prompt_of(i, options_.context_tokens);
-    request.max_tokens = options_.decode_steps;
+    request.max_tokens = options_.decode_steps + overlap_steps(batch, options_.context_tokens);
     request.sampling.temperature = 0.0F;
     request.ignore_eos = true;
     replica.submit(std::move(request));
