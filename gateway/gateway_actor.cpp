@@ -34,6 +34,13 @@ class Behaviour final : public caf::event_based_actor {
       : caf::event_based_actor(config), gateway_(gateway), links_(std::move(links)) {}
   const char* name() const override { return "gateway"; }
 
+  void on_exit() override {  // handles in here would keep others alive
+    sessions_.clear();
+    requests_.clear();
+    drain_asker_ = {};
+    links_ = {};
+  }
+
   caf::behavior make_behavior() override {
     set_default_handler(caf::drop);  // ActorStarted and ActorGivenUp are for those who depend on a role; we look up anew
     set_down_handler([this](caf::down_msg& down) { on_down(down); });
@@ -135,7 +142,7 @@ class Behaviour final : public caf::event_based_actor {
   }
 
   Gateway& gateway_;
-  const GatewayLinks links_;
+  GatewayLinks links_;
   std::unordered_map<std::uint64_t, Session> sessions_;          // by request
   std::unordered_map<caf::actor_addr, std::uint64_t> requests_;  // by session
   caf::actor drain_asker_;
@@ -146,12 +153,15 @@ class Behaviour final : public caf::event_based_actor {
 }  // namespace
 
 GatewayActor::GatewayActor(caf::actor_system& system, Gateway& gateway, GatewayLinks links)
-    : actor_(system.spawn<Behaviour>(std::ref(gateway), std::move(links))) {
+    : gateway_(gateway), actor_(system.spawn<Behaviour>(std::ref(gateway), std::move(links))) {
   gateway.attach(*this);
   gateway.on_drained([actor = actor_](std::uint32_t cut) { caf::anon_send(actor, LoopDrained::value, cut); });
 }
 
-GatewayActor::~GatewayActor() { caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown); }
+GatewayActor::~GatewayActor() {
+  gateway_.on_drained({});  // the gateway outlives the actor_system: it may keep no handle
+  caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+}
 
 void GatewayActor::submit(Message<messages::SubmitRequest> request) { caf::anon_send(actor_, std::move(request)); }
 

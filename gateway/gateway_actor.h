@@ -23,7 +23,7 @@ struct GatewayLinks {
 
 class GatewayActor final : public EnginePort {
  public:
-  /// Attaches itself to `gateway` (attach and on_drained), which must outlive it.
+  /// Attaches itself to `gateway` (attach and on_drained), which must outlive it. Destroy it after Gateway::run() has returned.
   GatewayActor(caf::actor_system& system, Gateway& gateway, GatewayLinks links);
   ~GatewayActor() override;
   GatewayActor(const GatewayActor&) = delete;
@@ -39,6 +39,7 @@ class GatewayActor final : public EnginePort {
   void connection_closed(std::uint64_t connection) override;
 
  private:
+  Gateway& gateway_;
   caf::actor actor_;
 };
 
