@@ -29,6 +29,8 @@ ActorBase::ActorBase(caf::actor_config& config, ContextPtr context, const char* 
     log(base::LogLevel::kWarning, "unexpected_message", "elements=" + std::to_string(message.content().size()));
     return caf::sec::unexpected_message;
   });
+  // CAF answers a message that nobody understood with an error; by default that would end its sender.
+  set_error_handler([this](caf::error& error) { log(base::LogLevel::kWarning, "message_refused", "reason=" + describe(error)); });
   set_down_handler([](const caf::down_msg&) {});
 }
 

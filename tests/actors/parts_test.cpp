@@ -69,7 +69,7 @@ TEST_CASE("a restart window opens again with time") {
   CHECK_FALSE(window.try_restart(start + seconds(62)));
 }
 
-TEST_CASE("compute runs jobs in order, on one thread, and drops the rest at its end") {
+TEST_CASE("compute runs jobs in order, on one thread, and keeps none behind") {
   std::vector<int> order;
   std::atomic<int> dropped{0};
   {

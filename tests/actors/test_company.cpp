@@ -108,7 +108,7 @@ bool ManualCompute::run_one() {
 }
 
 TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.grant_credit) {
-  tokenizer = text::Tokenizer::make(tiny_vocabulary(259)).value();
+  tokenizer = text::Tokenizer::make(tiny_vocabulary(options.vocabulary)).value();
   actors::CompanySpec spec;
   spec.replica.model_name = "tiny";
   spec.replica.model_content = {3, 4};
@@ -117,6 +117,7 @@ TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.gra
   spec.replica.scheduler = options.scheduler;
   if (spec.replica.scheduler.context_tokens == 0) spec.replica.scheduler.context_tokens = options.engine.context_tokens;
   spec.replica.make_engine = options.make_engine;
+  spec.replica.shard = options.shard;
   if (!spec.replica.make_engine)
     spec.replica.make_engine = [engine = options.engine, steps = std::make_shared<std::uint64_t>(0)] {
       return std::make_unique<FakeEngine>(engine, steps);

@@ -55,6 +55,8 @@ struct Stream {
 struct TestCompanyOptions {
   FakeEngineOptions engine;
   std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;  // instead of the fake one
+  exec::ShardSpec shard;                                            // for make_engine
+  std::size_t vocabulary = 259;                                     // of the tiny tokenizer: control tokens, bytes, then merges
   schedule::SchedulerOptions scheduler;
   milliseconds watchdog{1000};
   actors::RestartLimits actors{.restarts = 2, .window = milliseconds{60'000}};

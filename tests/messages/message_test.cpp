@@ -41,7 +41,7 @@ TEST_CASE("each schema has its own stable name") {
 
 TEST_CASE("words that are no message throw and do not crash") {
   auto words = kj::heapArray<capnp::word>(2);
-  memset(words.begin(), 0xff, words.asBytes().size());
+  for (auto& byte : words.asBytes()) byte = 0xff;
   CHECK_THROWS(Message<messages::ForwardPlan>(kj::mv(words)));
 }
 
