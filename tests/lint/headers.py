@@ -1,11 +1,10 @@
-"""Every header compiles alone: it includes all it needs. Headers with the same flags are checked in one compiler run, each in a
-file of its own; only where that run fails is each tried by itself, to name the culprit."""
+"""Every header compiles alone: it includes all it needs."""
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from common import FOLDERS, ROOT, build_folder, files, folder, report
@@ -37,47 +36,30 @@ for entry in commands:
         elif flag.startswith("-I") and flag not in known:
             known.append(flag)
 
-compiler = os.environ.get("CXX", "g++")
+compiler = ([shutil.which("ccache")] if shutil.which("ccache") else []) + [os.environ.get("CXX", "g++")]
+environment = {**os.environ, "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+scratch = build / "header_check"
 
 
-def compile_headers(folder_name, names):
-    """Output of the compiler for the headers, each included first of all in a line of one file."""
-    flags = [f for f in flags_of.get(folder_name, flags_of.get("cluster", [])) if not f.startswith("-DTROUPE_TEST")]
-    with tempfile.TemporaryDirectory() as scratch:
-        paths = []
-        for i, name in enumerate(names):
-            path = os.path.join(scratch, f"{i}.cpp")
-            with open(path, "w") as out:
-                out.write(f'#include "{name}"\n')
-            paths.append(path)
-        run = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", "-I", str(ROOT), *flags, *paths], capture_output=True, text=True)
-        return run.returncode, run.stderr
+def check(name):
+    """None, or the first error of a file that includes this header and nothing else. Compiled to an object, so that ccache may help."""
+    flags = [f for f in flags_of.get(folder(name), flags_of.get("cluster", [])) if not f.startswith("-DTROUPE_TEST")]
+    stub = scratch / (name.replace("/", "_") + ".cpp")
+    text = f'#include "{name}"\n'
+    if not stub.exists() or stub.read_text() != text:
+        stub.write_text(text)
+    run = subprocess.run([*compiler, "-std=c++20", "-O0", "-c", "-I", str(ROOT), *flags, str(stub), "-o", str(stub) + ".o"],
+                         capture_output=True, text=True, env=environment)
+    if run.returncode == 0:
+        return None
+    first = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr[:200])
+    return f"{name} does not compile alone: {first}"
 
 
-groups = {}
-for name in files(".h"):
-    if name.split("/")[0] in FOLDERS and not name.startswith(("kernels/cpu/", "kernels/cuda/")):
-        groups.setdefault(folder(name), []).append(name)
-
-
-def check(group):
-    folder_name, names = group
-    code, text = compile_headers(folder_name, names)
-    if code == 0:
-        return []
-    found = []
-    for name in names:
-        code, text = compile_headers(folder_name, [name])
-        if code != 0:
-            first = next((line for line in text.splitlines() if "error" in line), text[:200])
-            found.append(f"{name} does not compile alone: {first}")
-    return found
-
-
-faults = []
-with ThreadPoolExecutor(os.cpu_count()) as pool:
-    for found in pool.map(check, sorted(groups.items())):
-        faults += found
-if not groups:
+headers = [n for n in files(".h") if n.split("/")[0] in FOLDERS and not n.startswith(("kernels/cpu/", "kernels/cuda/"))]
+if not headers:
     sys.exit("no headers found")
-report(f"headers ({sum(map(len, groups.values()))} checked)", faults)
+scratch.mkdir(exist_ok=True)
+with ThreadPoolExecutor(os.cpu_count()) as pool:
+    faults = [f for f in pool.map(check, headers) if f]
+report(f"headers ({len(headers)} checked)", faults)

@@ -46,8 +46,6 @@ for name in sources():
         for pattern, allowed in OUTSIDE.items():
             if re.match(pattern, target) and not re.match(allowed, name):
                 faults.append(f"{name}: '{target}' may not be named here (allowed: {allowed})")
-        if target == "caf/all.hpp" and not re.search(r"(precompiled|pch|tests/)", name):
-            faults.append(f"{name}: caf/all.hpp costs seconds in each file; name the headers it needs")
         if quote != '"' or own not in MAY_INCLUDE:
             continue
         if "/" not in target:
