@@ -47,13 +47,14 @@ TEST_CASE("products equal the reference bit for bit on every level") {
   for (const StorageType type : kAllTypes) {
     const std::size_t block = type == StorageType::kQ6_K ? 256 : 32;
     for (const std::size_t rows : {1, 48, 70}) {
-      const std::size_t cols = block * random.between(1, 256 / block * 2);
+      const std::size_t cols = block * random.between(1, 256 / block);
       const FileMatrix m = random_matrix(random, type, rows, cols);
       for (const Activations scheme : kSchemes)
-        for (const std::size_t count : {1, 2, 3, 4, 5, 33, 70}) {
+        for (const std::size_t count : {1, 6, 7, 65}) {  // a tile and 1, 2 or 3 rows more; more than a block of rows
           const OwnedRows x = random_rows(random, count, cols);
           const std::vector<float> expected = multiply(*test_backend("ref", 1, scheme), m, x.rows);
           for (const std::string& isa : cpu_isa_levels()) {
+            if (isa == "ref" && count > 7) continue;
             CAPTURE(static_cast<int>(type), static_cast<int>(scheme), rows, cols, count, isa);
             CHECK(same_bits(multiply(*test_backend(isa, 1 + count % 3, scheme), m, x.rows), expected));
           }
