@@ -1,4 +1,4 @@
-// The numerics id: what must be equal for equal tokens (DESIGN section 6).
+// The numerics id: what must be equal for equal tokens.
 #include "runtime/base/hash.h"
 #include "runtime/model/model.h"
 

@@ -1,5 +1,6 @@
 // Same tokens, whatever the path: tiny models, every KV format and activation scheme, every ISA level of this machine.
 #include "tests/runtime/exec/equality_cases.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -29,8 +30,7 @@ test::LoadedModel load(const Scheme& scheme, const std::string& isa, std::size_t
   test::TinyModelOptions tiny;
   tiny.type = scheme.weights;
   tiny.vocabulary = kVocabulary;
-  return test::load_for_test(test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_equality_test", tiny),
-                             scheme.activations, isa, threads);
+  return test::load_for_test(test::write_tiny_model(test::scratch_folder(), tiny), scheme.activations, isa, threads);
 }
 
 /// Calls body(scheme, level) for all of them; the scalar level is slow, so it comes with the first scheme only.

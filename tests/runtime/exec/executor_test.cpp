@@ -1,6 +1,7 @@
 // The executor alone: plans by hand. Tables and deltas, order within a plan, samples that share a row, gaps, aborts, faults.
 #include "runtime/exec/executor.h"
 #include "tests/support/load_model.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +19,7 @@ const std::atomic<bool> kRun{false};
 class Plans {
  public:
   explicit Plans(exec::ExecutorOptions options = {}, test::TinyModelOptions tiny = {})
-      : loaded_(test::load_for_test(test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_executor_test", tiny))) {
+      : loaded_(test::load_for_test(test::write_tiny_model(test::scratch_folder(), tiny))) {
     options.device_blocks = kBlocks;
     options.poison_free_blocks = true;
     executor_ = std::make_unique<exec::Executor>(*loaded_.model, *loaded_.backend, std::move(options));

@@ -1,6 +1,7 @@
 #include "runtime/exec/shard_engine.h"
 
 #include "messages/error_reasons.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -11,7 +12,7 @@ namespace {
 
 exec::ShardSpec tiny_spec() {
   exec::ShardSpec spec;
-  spec.model_path = test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_shard_test", {}).string();
+  spec.model_path = test::write_tiny_model(test::scratch_folder(), {}).string();
   spec.threads = 1;
   spec.pin = false;
   spec.spin_us = 0;

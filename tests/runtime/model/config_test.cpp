@@ -3,6 +3,7 @@
 #include "runtime/model/model.h"
 #include "runtime/model/model_table.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -12,8 +13,6 @@
 using namespace troupe;
 
 namespace {
-
-const std::filesystem::path kFolder = std::filesystem::temp_directory_path() / "troupe_config_test";
 
 struct Keys {
   std::map<std::string, std::uint32_t> integers{{"llama.block_count", 2},          {"llama.embedding_length", 64},
@@ -33,9 +32,8 @@ Result<model::ModelConfig> read(const Keys& keys) {
   const std::vector<float> values(64 * 8, 0.5F);
   if (keys.embeddings) writer.tensor("token_embd.weight", {64, 8}, kernels::StorageType::kF32, values);
   writer.tensor("other.weight", {64}, kernels::StorageType::kF32, std::span(values).first(64));
-  std::filesystem::create_directories(kFolder);
-  writer.write(kFolder / "config.gguf");
-  auto file = weights::GgufFile::open(kFolder / "config.gguf");
+  writer.write(test::scratch_folder() / "config.gguf");
+  auto file = weights::GgufFile::open(test::scratch_folder() / "config.gguf");
   if (!file) return file.error();
   return model::read_config(**file);
 }
@@ -147,9 +145,8 @@ TEST_CASE("An unknown architecture is named, with those that are known", "[confi
 TEST_CASE("Weights that are missing, misshapen or not understood are named", "[config]") {
   auto backend = kernels::make_cpu_backend({1, false, 0, "", kernels::Activations::kInt8Group32});
   const auto load = [&](const test::GgufWriter& writer) {
-    std::filesystem::create_directories(kFolder);
-    writer.write(kFolder / "weights.gguf");
-    auto file = weights::GgufFile::open(kFolder / "weights.gguf");
+    writer.write(test::scratch_folder() / "weights.gguf");
+    auto file = weights::GgufFile::open(test::scratch_folder() / "weights.gguf");
     REQUIRE(file.ok());
     auto model = model::load_model(*file, *backend, {});
     REQUIRE_FALSE(model.ok());

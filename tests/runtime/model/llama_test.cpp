@@ -2,6 +2,7 @@
 #include "runtime/model/model.h"
 #include "runtime/model/row_buffer.h"
 #include "tests/runtime/model/reference_llama.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -19,7 +20,7 @@ struct Loaded {
 };
 
 Loaded load(const test::TinyModelOptions& options, kernels::Activations activations) {
-  const auto path = test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_llama_test", options);
+  const auto path = test::write_tiny_model(test::scratch_folder(), options);
   auto file = weights::GgufFile::open(path);
   REQUIRE(file.ok());
   Loaded loaded;
@@ -42,7 +43,8 @@ std::vector<float> run(Loaded& loaded, const std::vector<TokenId>& tokens, kerne
   const model::ModelConfig& config = model.config();
   const std::vector<std::uint32_t> blocks{1, 0, 2};
   REQUIRE(tokens.size() <= blocks.size() * kBlockTokens);
-  auto kv = loaded.backend->make_kv_cache({config.layers, config.kv_heads, config.head_dim, blocks.size(), format, format == kernels::KvFormat::kInt8});
+  auto kv = loaded.backend->make_kv_cache(
+      {config.layers, config.kv_heads, config.head_dim, blocks.size(), format, format == kernels::KvFormat::kInt8});
   model::RowBuffer hidden_buffer(config.hidden), addend_buffer(config.hidden), logits_buffer((config.vocabulary + 15) / 16 * 16);
   const kernels::Rows hidden = hidden_buffer.rows(tokens.size()), addend = addend_buffer.rows(tokens.size());
   model.embed(tokens, hidden);
@@ -117,7 +119,7 @@ TEST_CASE("int8 logits stay near the forward pass in double", "[llama]") {
 }
 
 TEST_CASE("Loading counts every byte it packs", "[llama]") {
-  const auto path = test::write_tiny_model(std::filesystem::temp_directory_path() / "troupe_llama_test", {});
+  const auto path = test::write_tiny_model(test::scratch_folder(), {});
   auto file = weights::GgufFile::open(path);
   REQUIRE(file.ok());
   auto backend = kernels::make_cpu_backend({1, false, 0, "", kernels::Activations::kInt8Group32});
