@@ -1,9 +1,8 @@
+// Operators and their precedences; operands are in operand_parser.cpp.
 #include "runtime/text/jinja/expression_parser.h"
 
-#include "runtime/text/jinja/template_error.h"
-
+#include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace troupe::text::jinja {
 namespace {
@@ -21,32 +20,6 @@ class Depth {
 };
 
 }  // namespace
-
-bool TokenStream::accept_symbol(std::string_view symbol) {
-  if (!is_symbol(symbol)) return false;
-  take();
-  return true;
-}
-bool TokenStream::accept_name(std::string_view name) {
-  if (!is_name(name)) return false;
-  take();
-  return true;
-}
-void TokenStream::expect_symbol(std::string_view symbol) {
-  if (!accept_symbol(symbol)) fail("expected '" + std::string(symbol) + "'");
-}
-void TokenStream::expect(TokenKind kind, const char* what) {
-  if (!is(kind)) fail(std::string("expected ") + what);
-  take();
-}
-std::string TokenStream::expect_name() {
-  if (!is(TokenKind::kName)) fail("expected a name");
-  return take().value;
-}
-void TokenStream::fail(const std::string& what) const {
-  const bool has_value = !peek().value.empty() && peek().kind != TokenKind::kText;
-  throw TemplateError(line(), what + (has_value ? ", found '" + peek().value.substr(0, 40) + "'" : std::string()));
-}
 
 /// Bounds the tree, which is walked (and destroyed) recursively: a chain like a.b.c.d nests in the tree, though not in the source.
 ExpressionPointer ExpressionParser::make(ExpressionKind kind, std::string name) {
@@ -184,176 +157,6 @@ ExpressionPointer ExpressionParser::unary(bool filters) {
     node = postfix(primary());
   }
   return filters ? filters_and_tests(std::move(node)) : std::move(node);
-}
-
-ExpressionPointer ExpressionParser::primary() {
-  const TokenKind kind = tokens_.peek().kind;
-  switch (kind) {
-    case TokenKind::kName: return name_or_constant();
-    case TokenKind::kString: {
-      ExpressionPointer node = make(ExpressionKind::kLiteral);
-      std::string bytes;
-      while (tokens_.is(TokenKind::kString)) bytes += tokens_.take().value;  // neighbours are one string
-      node->value = template_text(std::move(bytes));
-      return node;
-    }
-    case TokenKind::kInteger:
-    case TokenKind::kReal: {
-      ExpressionPointer node = make(ExpressionKind::kLiteral);
-      const std::string digits = tokens_.take().value;
-      if (kind == TokenKind::kReal) {
-        double value = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        node->value = Value(value);
-      } else {
-        std::int64_t value = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
-        node->value = Value(value);
-      }
-      return node;
-    }
-    default: break;
-  }
-  if (tokens_.is_symbol("(") || tokens_.is_symbol("[")) return bracketed();
-  if (tokens_.is_symbol("{")) return dictionary();
-  tokens_.fail("expected an expression");
-}
-
-ExpressionPointer ExpressionParser::name_or_constant() {
-  ExpressionPointer node = make(ExpressionKind::kName, tokens_.peek().value);
-  const std::string name = tokens_.take().value;
-  const bool is_true = name == "true" || name == "True", is_false = name == "false" || name == "False";
-  if (is_true || is_false || name == "none" || name == "None") {
-    node->kind = ExpressionKind::kLiteral;
-    node->value = is_true || is_false ? Value(is_true) : Value(None{});
-  }
-  return node;
-}
-
-/// ( ) and [ ]: a group, a tuple or a list.
-ExpressionPointer ExpressionParser::bracketed() {
-  const bool square = tokens_.is_symbol("[");
-  const std::string close = square ? "]" : ")";
-  ExpressionPointer list = make(ExpressionKind::kList);
-  tokens_.take();
-  bool comma = false;
-  while (!tokens_.is_symbol(close)) {
-    list->children.push_back(conditional());
-    if (!tokens_.accept_symbol(",")) break;
-    comma = true;
-  }
-  tokens_.expect_symbol(close);
-  if (square || comma || list->children.empty()) return list;
-  return std::move(list->children[0]);  // just a group
-}
-
-ExpressionPointer ExpressionParser::dictionary() {
-  ExpressionPointer node = make(ExpressionKind::kDict);
-  tokens_.expect_symbol("{");
-  while (!tokens_.is_symbol("}")) {
-    node->children.push_back(conditional());
-    tokens_.expect_symbol(":");
-    node->children.push_back(conditional());
-    if (!tokens_.accept_symbol(",")) break;
-  }
-  tokens_.expect_symbol("}");
-  return node;
-}
-
-ExpressionPointer ExpressionParser::postfix(ExpressionPointer inner) {
-  for (;;) {
-    if (tokens_.accept_symbol(".")) {
-      ExpressionPointer node = make(ExpressionKind::kAttribute);
-      node->name = tokens_.is(TokenKind::kInteger) ? tokens_.take().value : tokens_.expect_name();
-      node->children.push_back(std::move(inner));
-      inner = std::move(node);
-    } else if (tokens_.accept_symbol("[")) {
-      inner = subscript(std::move(inner));
-    } else if (tokens_.is_symbol("(")) {
-      ExpressionPointer node = make(ExpressionKind::kCall);
-      node->children.push_back(std::move(inner));
-      arguments(*node);
-      inner = std::move(node);
-    } else {
-      return inner;
-    }
-  }
-}
-
-/// After "[": an index, or begin:end:step with any of them missing.
-ExpressionPointer ExpressionParser::subscript(ExpressionPointer container) {
-  ExpressionPointer node = make(ExpressionKind::kSubscript);
-  node->children.push_back(std::move(container));
-  const auto part = [this]() -> ExpressionPointer { return tokens_.is_symbol(":") || tokens_.is_symbol("]") ? nullptr : conditional(); };
-  node->children.push_back(part());
-  while (tokens_.accept_symbol(":")) {
-    node->kind = ExpressionKind::kSlice;
-    node->children.push_back(part());
-  }
-  if (node->kind == ExpressionKind::kSubscript && node->children[1] == nullptr) tokens_.fail("expected an index");
-  if (node->children.size() > 4) tokens_.fail("a slice has at most three parts");
-  if (node->kind == ExpressionKind::kSlice) node->children.resize(4);
-  tokens_.expect_symbol("]");
-  return node;
-}
-
-void ExpressionParser::arguments(Expression& call) {
-  tokens_.expect_symbol("(");
-  while (!tokens_.is_symbol(")")) {
-    const bool named = tokens_.is(TokenKind::kName) && tokens_.peek(1).kind == TokenKind::kSymbol && tokens_.peek(1).value == "=";
-    if (named) {
-      std::string name = tokens_.expect_name();
-      tokens_.expect_symbol("=");
-      call.named.emplace_back(std::move(name), conditional());
-    } else {
-      if (!call.named.empty()) tokens_.fail("a positional argument after a named one");
-      call.children.push_back(conditional());
-    }
-    if (!tokens_.accept_symbol(",")) break;
-  }
-  tokens_.expect_symbol(")");
-}
-
-ExpressionPointer ExpressionParser::filters_and_tests(ExpressionPointer inner) {
-  for (;;) {
-    if (tokens_.accept_symbol("|")) {
-      ExpressionPointer node = make(ExpressionKind::kFilter);
-      node->name = tokens_.expect_name();
-      node->children.push_back(std::move(inner));
-      if (tokens_.is_symbol("(")) arguments(*node);
-      inner = postfix(std::move(node));
-    } else if (tokens_.accept_name("is")) {
-      inner = test(std::move(inner));
-    } else {
-      return inner;
-    }
-  }
-}
-
-ExpressionPointer ExpressionParser::test(ExpressionPointer inner) {
-  const bool negated = tokens_.accept_name("not");
-  ExpressionPointer node = make(ExpressionKind::kTest);
-  node->name = tokens_.is_symbol("==") ? tokens_.take().value : tokens_.expect_name();
-  node->children.push_back(std::move(inner));
-  if (tokens_.is_symbol("("))
-    arguments(*node);
-  else
-    test_argument(*node);
-  if (!negated) return node;
-  ExpressionPointer inverse = make(ExpressionKind::kUnary, "not");
-  inverse->children.push_back(std::move(node));
-  return inverse;
-}
-
-/// "is divisibleby 3": one argument without brackets.
-void ExpressionParser::test_argument(Expression& test) {
-  constexpr std::array<std::string_view, 6> kKeywords{"and", "or", "not", "if", "else", "is"};
-  const Token& token = tokens_.peek();
-  const bool keyword = token.kind == TokenKind::kName &&
-                       (token.value == "in" || std::find(kKeywords.begin(), kKeywords.end(), token.value) != kKeywords.end());
-  const bool begins = token.kind == TokenKind::kString || token.kind == TokenKind::kInteger || token.kind == TokenKind::kReal ||
-                      (token.kind == TokenKind::kName && !keyword) || tokens_.is_symbol("[") || tokens_.is_symbol("{");
-  if (begins) test.children.push_back(postfix(primary()));
 }
 
 }  // namespace troupe::text::jinja

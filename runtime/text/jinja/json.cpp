@@ -1,3 +1,4 @@
+// tojson: a Value as JSON text, escaped so that it may stand inside HTML as Jinja does it.
 #include "runtime/text/jinja/template_error.h"
 #include "runtime/text/jinja/value.h"
 
