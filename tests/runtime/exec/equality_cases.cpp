@@ -127,6 +127,9 @@ void check_chunks(const EqualityCase& c, const std::vector<std::uint32_t>& sizes
     const auto ids = submit_all(loop, c);
     loop.run();
     check_all(loop, c, ids);
+    std::size_t prompts = 0;
+    for (const LoopRequest& request : c.requests) prompts += request.prompt.size();
+    CHECK(loop.stats().steps >= prompts / size);
   }
 }
 

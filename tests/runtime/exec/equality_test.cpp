@@ -135,7 +135,7 @@ TEST_CASE("The tokens are worth comparing", "[equality]") {
   CHECK(std::unique(firsts.begin(), firsts.end()) - firsts.begin() >= 8);
 }
 
-TEST_CASE("Every chunk size from 1 to 512", "[equality_long]") {
+TEST_CASE("Every chunk size from 1 to 512", "[equality]") {
   test::LoadedModel model = load(kSchemes[0], "");
   auto requests = test::varied_requests(1, 1, 6, kVocabulary);
   requests[0].prompt = test::varied_prompt(500, 3, kVocabulary);
