@@ -27,10 +27,16 @@ const newestLeaf = (node) => {
   while (node.children.length > 0) node = node.children[node.children.length - 1];
   return node;
 };
-// The nearest answer upwards that the server knows.
-const knownId = (node) => {
-  while (node !== root && !(node.id && node.state !== "failed")) node = node.parent;
-  return node === root ? null : node.id;
+// What comes before a question: the nearest answer upwards that the server keeps, and as messages what it does not (answers that were
+// stopped; all of them after it has forgotten).
+const before = (node) => {
+  const messages = [];
+  for (; node !== root && !node.kept; node = node.parent) {
+    if (node.state === "failed") continue;
+    if (node.answer) messages.unshift({role: "assistant", content: node.answer});
+    messages.unshift({role: "user", content: node.question});
+  }
+  return {previous: node === root ? null : node.id, messages};
 };
 
 // ---- Drawing
@@ -170,21 +176,32 @@ const drawSoon = (node) => {
 
 // ---- Talking
 const ask = (question) => {
-  const previous = knownId(leaf);
-  const node = {parent: leaf, children: [], question, answer: "", state: "writing", id: null, error: "", usage: null};
+  const node = {parent: leaf, children: [], question, answer: "", state: "writing", id: null, kept: false, error: "", usage: null};
   leaf.children.push(node);
   leaf = node;
   beforeBranch = null;
   writing = node;
   draw();
-  const event = {type: "response.create", input: question};
+  request(node);
+  updateControls();
+};
+
+const request = (node) => {
+  const {previous, messages} = before(node.parent);
+  const event = {type: "response.create", input: [...messages, {role: "user", content: node.question}]};
   if (ui.model.textContent) event.model = ui.model.textContent;
   if (previous) event.previous_response_id = previous;
   const temperature = Number.parseFloat(ui.temperature.value), maxTokens = Number.parseInt(ui.maxTokens.value, 10);
   if (Number.isFinite(temperature)) event.temperature = temperature;
   if (Number.isFinite(maxTokens)) event.max_output_tokens = maxTokens;
   socket.send(JSON.stringify(event));
-  updateControls();
+};
+
+// The server has forgotten the conversation (a restart, or it is too old): tell it all of it again, once.
+const tellAgain = (node) => {
+  for (let above = node.parent; above !== root; above = above.parent) above.kept = false;
+  node.toldAgain = true;
+  request(node);
 };
 
 const finish = (state, error = "") => {
@@ -213,10 +230,14 @@ const onEvent = (event) => {
     case "response.incomplete":
       node.usage = event.response.usage;
       node.why = event.response.incomplete_details?.reason;
+      node.kept = node.why !== "cancelled";
       finish(event.type === "response.completed" ? "done" : "stopped");
       break;
     case "response.failed": finish("failed", event.response.error?.message ?? "The answer failed."); break;
-    case "error": finish("failed", event.error?.message ?? "The server refused the request."); break;
+    case "error":
+      if (event.error?.code === "previous_response_not_found" && !node.toldAgain) return tellAgain(node);
+      finish("failed", event.error?.message ?? "The server refused the request.");
+      break;
   }
 };
 
