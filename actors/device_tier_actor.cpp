@@ -16,6 +16,8 @@ class DeviceTierActor final : public ActorBase {
       : ActorBase(config, std::move(dependencies.context), "DeviceTier"),
         usage_(context().metrics->gauge(metric::kKvCacheUsage, "share of device blocks that are leased or locked, 0 to 1")),
         cached_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "cached"}})),
+        locked_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "locked"}})),
+        leased_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "leased"}})),
         free_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "free"}})),
         queries_(context().metrics->counter(metric::kPrefixCacheQueries, "prompt tokens looked up in the prefix cache")),
         hits_(context().metrics->counter(metric::kPrefixCacheHits, "prompt tokens found in the prefix cache")),
@@ -29,7 +31,9 @@ class DeviceTierActor final : public ActorBase {
           report();
         },
         [this](const Message<messages::LeaseBlocks>& message) {
-          if (current(message->getEpoch())) tell(sender(), wire::encode(tier_.lease(wire::decode(*message))));
+          if (!current(message->getEpoch())) return;
+          tell(sender(), wire::encode(tier_.lease(wire::decode(*message))));
+          report();
         },
         [this](const Message<messages::PublishBlocks>& message) {
           if (current(message->getEpoch())) tier_.publish(wire::decode(*message));
@@ -70,6 +74,8 @@ class DeviceTierActor final : public ActorBase {
     add(evicted_, told_.evicted_blocks, stats.evicted_blocks);
     usage_.set(stats.total == 0 ? 0.0 : static_cast<double>(stats.leased + stats.locked) / stats.total);
     cached_.set(stats.cached);
+    locked_.set(stats.locked);
+    leased_.set(stats.leased);
     free_.set(stats.free);
     told_ = stats;
   }
@@ -79,6 +85,8 @@ class DeviceTierActor final : public ActorBase {
   kv::DeviceTierStats told_;
   base::Gauge& usage_;
   base::Gauge& cached_;
+  base::Gauge& locked_;
+  base::Gauge& leased_;
   base::Gauge& free_;
   base::Counter& queries_;
   base::Counter& hits_;

@@ -242,7 +242,9 @@ class ReplicaSupervisor final : public ActorBase {
   void end(const Error& error, int exit_code) {
     if (std::exchange(final_, true)) return;
     tell_lost(error, true);
-    delayed_send(this, kFarewell, EndAtom::value, exit_code, error.operator_detail.empty() ? error.client_text : error.operator_detail);
+    // A group that was lost has its cause in the detail alone; what could not be loaded says all in the text for users.
+    const bool lost_group = error.error_class == ErrorClass::kGroupLost && !error.operator_detail.empty();
+    delayed_send(this, kFarewell, EndAtom::value, exit_code, lost_group ? error.operator_detail : error.client_text);
   }
 
   ReplicaSupervisorDependencies parts_;

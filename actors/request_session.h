@@ -37,6 +37,8 @@ class RequestSession final : public ActorBase {
 
   // --- replica and admission ---
   void choose();
+  /// Whether a replica that is not there is still waited for.
+  bool patient();
   void ask_again();
   void on_chosen(messages::ReplicaChosen::Reader chosen);
   std::int64_t left(TimePoint until);

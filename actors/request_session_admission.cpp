@@ -25,7 +25,13 @@ void RequestSession::choose() {
   delayed_send(this, kReplyTime, ReplyAtom::value, question_);
 }
 
-void RequestSession::ask_again() { delayed_send(this, kAskAgain, RetryAtom::value, question_); }
+bool RequestSession::patient() { return left(waiting_since_ + (attempt_ > 0 ? parts_->resume_wait : parts_->first_wait)) > 0; }
+
+void RequestSession::ask_again() {
+  if (!patient())
+    return fail(make_error(ErrorClass::kUnavailable, ErrorReason::kGroupLost, "The engine is restarting; retry shortly.", {}, {}, 1000));
+  delayed_send(this, kAskAgain, RetryAtom::value, question_);
+}
 
 void RequestSession::on_chosen(messages::ReplicaChosen::Reader chosen) {
   if (phase_ != Phase::kChoosing) return;
@@ -53,10 +59,9 @@ std::int64_t RequestSession::left(TimePoint until) { return std::chrono::duratio
 void RequestSession::on_refused(const Error& error) {
   const bool passing = error.reason == ErrorReason::kGroupLost || error.reason == ErrorReason::kLoading ||
                        (attempt_ > 0 && error.error_class == ErrorClass::kOverloaded);
-  const auto patience = attempt_ > 0 ? parts_->resume_wait : parts_->first_wait;
   if (refused_once_ && refusal_)
     fail(*refusal_);  // of the scheduler, which said why
-  else if (passing && now() - waiting_since_ < patience)
+  else if (passing && patient())
     ask_again();
   else
     fail(error);
@@ -82,7 +87,7 @@ void RequestSession::on_admission_refused(messages::AdmissionRefused::Reader ref
     return;
   }
   // A stream under way has nowhere else to go: all its choices are taken back and admitted again a little later.
-  if (now() - waiting_since_ >= parts_->resume_wait) return fail(error);
+  if (!patient()) return fail(error);
   // In order: with high priority it would overtake admissions of this attempt that are still on their way.
   tell(scheduler_, wire::encode(schedule::AbortSequence{request_.request, attempt_, {}}));
   leave_scheduler();

@@ -8,6 +8,7 @@ namespace metric = base::metric;
 SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::SchedulerOptions& options)
     : running_(metrics.gauge(metric::kRequestsRunning, "sequences in the batch")),
       waiting_(metrics.gauge(metric::kRequestsWaiting, "requests in the queue")),
+      leased_(metrics.gauge(metric::kLeasedBlocks, "free blocks that the scheduler keeps at hand")),
       prompt_tokens_(metrics.counter(metric::kPromptTokens, "prompt tokens processed, cached ones included")),
       generated_tokens_(metrics.counter(metric::kGenerationTokens, "tokens generated")),
       preemptions_(metrics.counter(metric::kPreemptions, "sequences preempted")),
@@ -25,6 +26,7 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   };
   running_.set(stats.running);
   waiting_.set(stats.waiting);
+  leased_.set(stats.leased_blocks);
   add(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
   add(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
   add(preemptions_, told_.preemptions, stats.preemptions);

@@ -16,6 +16,7 @@ class SchedulerMetrics {
   schedule::SchedulerStats told_;
   base::Gauge& running_;
   base::Gauge& waiting_;
+  base::Gauge& leased_;
   base::Counter& prompt_tokens_;
   base::Counter& generated_tokens_;
   base::Counter& preemptions_;

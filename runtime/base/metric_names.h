@@ -31,6 +31,7 @@ inline constexpr char kEpoch[] = "troupe:group_epoch";
 inline constexpr char kEpochRestarts[] = "troupe:epoch_restarts_total";
 inline constexpr char kActorRestarts[] = "troupe:actor_restarts_total";  // label role
 inline constexpr char kCacheBlocks[] = "troupe:cache_blocks";            // label state
+inline constexpr char kLeasedBlocks[] = "troupe:leased_blocks";          // free blocks the scheduler keeps at hand
 inline constexpr char kEvictedBlocks[] = "troupe:evicted_blocks_total";
 inline constexpr char kStoredResponses[] = "troupe:stored_responses";
 

@@ -268,7 +268,9 @@ double TestCompany::metric(const std::string& line_start) const {
 
 bool TestCompany::all_blocks_free() {
   advance(milliseconds{200});
-  return metric("vllm:num_requests_running") == 0 && metric("vllm:num_requests_waiting") == 0;
+  const auto blocks = [this](const char* state) { return metric("troupe:cache_blocks{state=\"" + std::string(state) + "\"}"); };
+  return metric("vllm:num_requests_running") == 0 && metric("vllm:num_requests_waiting") == 0 && blocks("locked") == 0 &&
+         blocks("leased") == metric("troupe:leased_blocks");
 }
 
 }  // namespace troupe::test
