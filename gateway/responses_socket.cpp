@@ -27,12 +27,20 @@ void ResponsesSocket::message(WsOpcode opcode, std::string&& text) {
     return send_error(make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadJson, "events must be text messages"), "");
   auto event = parse_json_object(text, service_.limits().json_depth);
   if (!event.ok()) return send_error(event.error(), "");
-  auto type = event->find("type");
-  if (type != event->end() && *type == "response.create") return create(*event);
-  if (type != event->end() && *type == "response.cancel") return cancel(*event);
+  try {
+    on_event(*event);
+  } catch (const std::exception&) {  // see Service::request
+    send_error(internal_error(), lane_of(*event));
+  }
+}
+
+void ResponsesSocket::on_event(const nlohmann::json& event) {
+  auto type = event.find("type");
+  if (type != event.end() && *type == "response.create") return create(event);
+  if (type != event.end() && *type == "response.cancel") return cancel(event);
   send_error(make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, "type must be \"response.create\" or \"response.cancel\"",
                         "type"),
-             lane_of(*event));
+             lane_of(event));
 }
 
 void ResponsesSocket::create(const nlohmann::json& event) {

@@ -21,6 +21,7 @@ class ResponsesSocket final : public Exchange {
   void cut_short() override;
 
  private:
+  void on_event(const nlohmann::json& event);
   void create(const nlohmann::json& event);
   void cancel(const nlohmann::json& event);
   void send_error(const Error& error, const std::string& lane);

@@ -5,6 +5,7 @@
 #include "gateway/routes.h"
 #include "gateway/server.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/log.h"
 
 #include <openssl/rand.h>
 
@@ -32,7 +33,14 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       open_connections_(metrics.gauge("troupe:http_connections", "Open client connections")),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}
 
-void Service::request(Connection& connection, HttpRequest&& request) { dispatch(*this, connection, std::move(request)); }
+void Service::request(Connection& connection, HttpRequest&& request) {
+  // Checks leave nothing for an exception to say; should one come all the same, it ends this request and not the process.
+  try {
+    dispatch(*this, connection, std::move(request));
+  } catch (const std::exception&) {
+    answer_error(connection, internal_error());
+  }
+}
 
 std::string Service::error_body(int status, std::string_view why) { return gateway::error_body(protocol_error(status, why)); }
 
@@ -89,6 +97,11 @@ std::optional<Error> Service::prepare(ModelRequest& request, const Caller& calle
 void Service::answer_error(Connection& connection, const Error& error, std::string_view headers) const {
   connection.respond(http_status(error.error_class), "application/json", gateway::error_body(error),
                      retry_after_header(error) + std::string(headers));
+}
+
+Error internal_error() {
+  base::log(base::LogLevel::kError, "request_failed", "where=gateway");
+  return make_error(ErrorClass::kInternal, ErrorReason::kUnclassified, "the request failed inside the server");
 }
 
 std::uint64_t random_number() {

@@ -60,6 +60,8 @@ class Service final : public Application {
   std::function<void(std::uint32_t cut)> on_drained_;
 };
 
+/// What a client is told of an exception; also logs that there was one.
+Error internal_error();
 /// "resp_" and the like, with 128 random bits in hexadecimal: ids cannot be guessed.
 std::string random_id(std::string_view prefix);
 std::uint64_t random_number();
