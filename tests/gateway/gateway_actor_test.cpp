@@ -77,9 +77,10 @@ struct Stage {
     return out;
   }
   Stage() {
-    auto store = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
-      return {[this](const Message<messages::ConnectionClosed>&) { seen.closed++; }};
-    });
+    auto count_closed = [](caf::event_based_actor*, Seen* counts) -> caf::behavior {
+      return {[counts](const Message<messages::ConnectionClosed>&) { counts->closed++; }};
+    };
+    auto store = system.spawn(count_closed, &seen);
     GatewayLinks links;
     links.spawn_session = [this](const caf::actor&) { return system.spawn(session, &seen); };
     links.session_store = [store] { return store; };
