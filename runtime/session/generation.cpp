@@ -139,7 +139,12 @@ bool Generation::done() const {
   return failure_ || std::all_of(choices_.begin(), choices_.end(), [](const Choice& choice) { return choice.end.has_value(); });
 }
 
-std::vector<Piece> Generation::take_pieces() { return std::exchange(pieces_, {}); }
+std::vector<Piece> Generation::take_pieces() {
+  // Alternatives behind the chosen ones: only now is it known how many tokens a piece has gathered.
+  for (auto& piece : pieces_)
+    for (const TokenId id : piece.logprobs.ids) piece.token_texts.emplace_back(tokenizer_->bytes(id));
+  return std::exchange(pieces_, {});
+}
 
 std::vector<ChoiceEnd> Generation::ends() const {
   std::vector<ChoiceEnd> ends;

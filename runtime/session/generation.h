@@ -22,7 +22,7 @@ struct Piece {
   std::uint32_t tokens = 0;
   std::vector<TokenId> token_ids;  // with logprobs only, like the two below
   schedule::TopLogprobs logprobs;
-  std::vector<std::string> token_texts;  // bytes of each token
+  std::vector<std::string> token_texts;  // bytes of each token, then of each entry of logprobs.ids
 };
 
 enum class ChoiceReason : std::uint16_t { kStop, kLength, kToolCalls, kCancelled };

@@ -62,6 +62,9 @@ class OpenAiClient(ServerTest):
         for entry in answer.logprobs.content:
             self.assertLessEqual(entry.logprob, 0)
             self.assertEqual(len(entry.top_logprobs), 3)
+            self.assertEqual(entry.top_logprobs[0].token, entry.token)  # greedy
+            self.assertEqual(len({t.token for t in entry.top_logprobs}), 3)
+            self.assertFalse(any(t.token.startswith("token_id:") for t in entry.top_logprobs))
             self.assertEqual(entry.top_logprobs[0].logprob, max(t.logprob for t in entry.top_logprobs))
 
     def test_models(self):

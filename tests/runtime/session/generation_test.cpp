@@ -105,22 +105,23 @@ TEST_CASE("log-probabilities stay beside their tokens while text is held back") 
   Generation generation(request, kTokenizer, bytes("p"), 10);
   generation.admissions(0, {});
   auto message = tokens("az", 0);
-  message.logprobs = {{-1, -2}, 1, {10, 20}, {-0.5F, -0.25F}};
+  message.logprobs = {{-1, -2}, 1, bytes("pq"), {-0.5F, -0.25F}};
   generation.on_tokens(message);
   auto pieces = generation.take_pieces();
   REQUIRE(pieces.size() == 1);
   CHECK(pieces[0].token_ids == bytes("a"));
   CHECK(pieces[0].logprobs.chosen == std::vector{-1.0F});
-  CHECK(pieces[0].logprobs.ids == std::vector<TokenId>{10});
+  CHECK(pieces[0].logprobs.ids == bytes("p"));
+  CHECK(pieces[0].token_texts == std::vector<std::string>{"a", "p"});
   message = tokens("b", 2);
-  message.logprobs = {{-3}, 1, {30}, {-0.125F}};
+  message.logprobs = {{-3}, 1, bytes("r"), {-0.125F}};
   generation.on_tokens(message);
   pieces = generation.take_pieces();
   REQUIRE(pieces.size() == 1);
   CHECK(pieces[0].text == "zb");
   CHECK(pieces[0].token_ids == bytes("zb"));
   CHECK(pieces[0].logprobs.chosen == std::vector{-2.0F, -3.0F});
-  CHECK(pieces[0].token_texts == std::vector<std::string>{"z", "b"});
+  CHECK(pieces[0].token_texts == std::vector<std::string>{"z", "b", "q", "r"});
 }
 
 TEST_CASE("a failed choice fails the request; cancel ends what runs") {
