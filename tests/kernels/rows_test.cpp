@@ -131,3 +131,25 @@ TEST_CASE("batches of rows use the same kernels on any number of threads") {
       CHECK(same_bits(wide_a.data, wide_b.data));
     }
 }
+
+TEST_CASE("quantization_error is rounded once") {
+  constexpr int kCols = 96;
+  Random random(27);
+  const std::vector<float> x = normals(random, kCols, 3.0F);
+  for (const cpu::KernelSet& set : all_levels()) {
+    CAPTURE(std::string(cpu::isa_name(set.isa)));
+    std::vector<std::int8_t> q(kCols + 64);
+    std::vector<float> scales(kCols / cpu::kGroup), scaled_sums(scales.size()), error(kCols);
+    std::vector<std::int32_t> half_sums(2 * scales.size());
+    cpu::QuantizedRows rows;
+    rows.values = q.data();
+    rows.stride = q.size();
+    rows.scales = scales.data();
+    rows.scaled_sums = scaled_sums.data();
+    rows.half_sums = half_sums.data();
+    rows.per_group = true;
+    set.matmul.quantize_row(x.data(), kCols, rows, 0);
+    set.rows.quantization_error(x.data(), kCols, rows, 0, error.data());
+    for (std::size_t i = 0; i < kCols; ++i) CHECK(error[i] == std::fma(-static_cast<float>(q[i]), scales[i / cpu::kGroup], x[i]));
+  }
+}

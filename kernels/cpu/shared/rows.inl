@@ -91,13 +91,14 @@ void spread(float* head, int head_dim, int block, float factor) {
   }
 }
 
+/// x - Q(x), rounded once.
 void quantization_error(const float* x, int cols, const QuantizedRows& quantized, std::size_t row, float* y) {
   const std::int8_t* q = quantized.values + row * quantized.stride;
   const float* scales = quantized.scales + row * static_cast<std::size_t>(cols / kGroup);
   for (int i = 0; i < cols; i += 16) {
     float values[16];
     for (int j = 0; j < 16; ++j) values[j] = static_cast<float>(q[i + j]);
-    store(y + i, sub(load(x + i), mul(load(values), set(scales[i / kGroup]))));
+    store(y + i, fma(load(values), set(-scales[i / kGroup]), load(x + i)));
   }
 }
 
