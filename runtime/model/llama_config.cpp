@@ -66,6 +66,10 @@ Result<ModelConfig> read_llama_config(const weights::GgufFile& file) {
   if (config.vocabulary < 1 || config.vocabulary > kMostVocabulary)
     return unsupported(file, "tensor token_embd.weight",
                        std::to_string(config.vocabulary) + " rows, not in 1..." + std::to_string(kMostVocabulary));
+  // An id that the tokenizer gives must have a row.
+  if (const auto tokens = file.texts("tokenizer.ggml.tokens"); tokens && tokens->size() > config.vocabulary)
+    return file.bad("tokenizer.ggml.tokens",
+                    std::to_string(tokens->size()) + " tokens, but token_embd.weight has " + std::to_string(config.vocabulary) + " rows");
   config.tied_embeddings = file.find("output.weight") == nullptr;
   return config;
 }

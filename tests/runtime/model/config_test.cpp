@@ -22,6 +22,7 @@ struct Keys {
   std::map<std::string, float> reals{{"llama.rope.freq_base", 10000.0F}, {"llama.attention.layer_norm_rms_epsilon", 1e-5F}};
   std::map<std::string, std::string> texts{{"general.architecture", "llama"}};
   bool embeddings = true;
+  std::vector<std::string> tokens;
 };
 
 Result<model::ModelConfig> read(const Keys& keys) {
@@ -29,6 +30,7 @@ Result<model::ModelConfig> read(const Keys& keys) {
   for (const auto& [key, value] : keys.texts) writer.text(key, value);
   for (const auto& [key, value] : keys.integers) writer.unsigned_integer(key, value);
   for (const auto& [key, value] : keys.reals) writer.real(key, value);
+  if (!keys.tokens.empty()) writer.texts("tokenizer.ggml.tokens", keys.tokens);
   const std::vector<float> values(64 * 8, 0.5F);
   if (keys.embeddings) writer.tensor("token_embd.weight", {64, 8}, kernels::StorageType::kF32, values);
   writer.tensor("other.weight", {64}, kernels::StorageType::kF32, std::span(values).first(64));
@@ -166,4 +168,12 @@ TEST_CASE("Weights that are missing, misshapen or not understood are named", "[c
         "output.weight");
   named(load(test::tiny_model({}).tensor("output.weight", {64, 4}, kernels::StorageType::kF32, std::span(values).first(256))),
         "output.weight");
+}
+
+TEST_CASE("The tokenizer has no token without a row", "[config]") {
+  Keys keys;
+  keys.tokens.assign(8, "x");
+  CHECK(read(keys).ok());
+  keys.tokens.emplace_back("y");
+  check_error(read(keys), "tokenizer.ggml.tokens");
 }
