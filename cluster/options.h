@@ -23,6 +23,7 @@ struct Options {
   std::uint64_t port = 8080;
   std::string api_key_file;
   std::vector<std::string> allowed_origins;
+  std::vector<std::string> allowed_hosts;
 
   // Scheduling.
   std::string policy = "fcfs";

@@ -60,7 +60,7 @@ std::optional<Error> AccessRules::check_host(const HttpRequest& request) const {
   bool listed = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) { return http::equal_ignoring_case(host, name); });
   if (local || listed) return std::nullopt;
   return make_error(ErrorClass::kForbidden, ErrorReason::kHostNotAllowed,
-                    "this server listens on a loopback address and answers to localhost only; add the name to the allowed hosts");
+                    "this server listens on a loopback address and answers to localhost only; --allowed-host adds a name");
 }
 
 bool AccessRules::origin_listed(const std::string& origin) const {
@@ -78,7 +78,7 @@ std::optional<Error> AccessRules::check_origin(const HttpRequest& request) const
     if (same || origin_listed(*origin)) return std::nullopt;
   }
   return make_error(ErrorClass::kForbidden, ErrorReason::kForeignOrigin,
-                    "pages of this origin may not use the server; add it to the allowed origins");
+                    "pages of this origin may not use the server; --allowed-origin adds one");
 }
 
 std::string AccessRules::cors_headers(const HttpRequest& request) const {

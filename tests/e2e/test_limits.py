@@ -38,6 +38,8 @@ class Overload(ServerTest):
 
 
 class Limits(ServerTest):
+    arguments = ("--allowed-host", "chat.example")
+
     def test_context_length_exceeded_names_both_counts(self):
         status, body, _ = self.server.post("/v1/chat/completions", chat_body("one two three " * 4000, max_tokens=2))
         self.assertEqual(status, 400)
@@ -92,6 +94,7 @@ class Limits(ServerTest):
     def test_foreign_pages_and_hosts_are_refused(self):
         self.assertEqual(self.server.get("/v1/models", {"Origin": "https://evil.example"})[0], 403)
         self.assertEqual(self.server.get("/v1/models", {"Host": "evil.example"})[0], 403)
+        self.assertEqual(self.server.get("/v1/models", {"Host": "chat.example"})[0], 200)
         self.assertEqual(self.server.get("/v1/models", {"Origin": self.server.url})[0], 200)
 
 
