@@ -15,7 +15,7 @@ std::string_view text_of(capnp::Text::Reader text);
 /// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 do not occur here: sessions send whole characters.
 void append_json_string(std::string& out, std::string_view text);
 
-/// {"prompt_tokens", "completion_tokens", "total_tokens", ...details}, with the cache report of DESIGN by tier.
+/// {"prompt_tokens", "completion_tokens", "total_tokens", ...details}, with the cache report by tier.
 nlohmann::json chat_usage(messages::RequestFinished::Reader finished);
 /// {"input_tokens", "output_tokens", "total_tokens", ...details}: the same in Responses words.
 nlohmann::json responses_usage(messages::RequestFinished::Reader finished);

@@ -1,7 +1,7 @@
 // Backend: what a layer is written against. Eager calls on views; one implementation a device.
 // Thread: one compute thread calls a backend at a time; calls are queued on the backend's one stream and finished by
 // synchronize() (the CPU completes at once). Kernels do not fail: shapes are checked at load, a broken one throws.
-// Invariant (DESIGN section 6): a row's result depends on that row, its sequence and the numerics id alone, never on the
+// Invariant (README.md, same bits): a row's result depends on that row, its sequence and the numerics id alone, never on the
 // batch, the split over threads, or the ISA.
 #pragma once
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace troupe::kv {
 BlockKey block_key(const Hash128& domain, const BlockKey& parent, std::span<const TokenId> tokens);
 /// Keys of all full blocks of a prompt.
 std::vector<BlockKey> block_keys(const Hash128& domain, std::span<const TokenId> tokens);
-/// Domain of DESIGN section 8: numerics id, model content, adapter content, template/tokenizer id, caller's salt.
+/// What a domain is made of: numerics id, model content, adapter content, template/tokenizer id, caller's salt.
 Hash128 key_domain(const Hash128& numerics, const Hash128& model, const Hash128& adapter, const Hash128& template_id,
                    std::string_view salt);
 

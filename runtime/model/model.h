@@ -1,5 +1,5 @@
 // Model: an architecture's config, packed weights and segments. A model never communicates: each segment yields this rank's addend
-// and the executor owns the reduce and the residual between segments (DESIGN section 5).
+// and the executor owns the reduce and the residual between segments.
 // Immutable after load, but for backend scratch; used by one compute thread.
 #pragma once
 #include "kernels/backend.h"

@@ -21,7 +21,7 @@ struct SchedulerOptions {
   std::uint32_t max_sequences = 64;  // running at once
   std::uint32_t token_budget = 512;  // rows of a step, at most
   std::uint32_t min_chunk = 32;
-  std::uint32_t stall_budget_ms = 100;    // S of DESIGN section 7
+  std::uint32_t stall_budget_ms = 100;    // largest gap between tokens of a running stream
   std::uint32_t delivery_window_ms = 20;  // W, from `window_from` running sequences on
   std::uint32_t window_from = 8;
   std::uint32_t max_queued_requests = 256;
