@@ -84,7 +84,7 @@ class RequestSession final : public ActorBase {
   Hash128 key_domain_;
   std::optional<Hash128> numerics_;
   std::optional<Error> refusal_;
-  bool numerics_changed_ = false, refused_once_ = false, asked_twice_ = false, admitted_ = false, storing_ = false, cancelled_ = false;
+  bool numerics_changed_ = false, refused_once_ = false, asked_twice_ = false, admitted_ = false, storing_ = false;
   TimePoint received_, waiting_since_, last_token_at_;
   std::optional<TimePoint> deadline_, first_token_at_;
 };

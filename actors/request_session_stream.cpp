@@ -48,7 +48,7 @@ void RequestSession::finish() {
   phase_ = Phase::kFinishing;
   leave_scheduler();
   deliver();
-  if (request_.endpoint == session::Endpoint::kResponses && !request_.response_id.empty() && !cancelled_) store();
+  if (request_.endpoint == session::Endpoint::kResponses && !request_.response_id.empty()) store();
   end_if_ready();
 }
 
@@ -143,8 +143,8 @@ void RequestSession::on_cancel(bool silent) {
     quit();
     return;
   }
-  credit_ = kNone32;  // whoever cancels takes what there is
-  cancelled_ = true;
+  // Whoever cancels takes what there is, and may go on from it: it is stored like a whole answer.
+  credit_ = kNone32;
   if (phase_ == Phase::kFinishing) {
     storing_ = false;
     deliver();

@@ -230,7 +230,7 @@ const onEvent = (event) => {
     case "response.incomplete":
       node.usage = event.response.usage;
       node.why = event.response.incomplete_details?.reason;
-      node.kept = node.why !== "cancelled";
+      node.kept = true;
       finish(event.type === "response.completed" ? "done" : "stopped");
       break;
     case "response.failed": finish("failed", event.response.error?.message ?? "The answer failed."); break;

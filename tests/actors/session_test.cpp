@@ -194,6 +194,29 @@ TEST_CASE("a continued turn takes the parent's exact ids over") {
   CHECK(company.stream(fork).text.at(0) == company.stream(second).text.at(0));
 }
 
+TEST_CASE("a cancelled answer can be continued from what there was") {
+  TestCompany company;
+  auto request = TestCompany::chat({{"user", "Hello there", {}, {}, {}}}, 1000);
+  request.response_id = "resp_1";
+  const auto first = company.submit(request);
+  company.settle(12);
+  company.cancel(first, false);
+  company.settle();
+  REQUIRE(company.stream(first).reasons == std::vector{messages::FinishReason::CANCELLED});
+  const auto answer = company.stream(first).text.at(0);
+  REQUIRE_FALSE(answer.empty());
+  auto next = TestCompany::chat({{"user", "and more", {}, {}, {}}}, 8);
+  next.previous_response_id = "resp_1";
+  const auto second = company.submit(next);
+  company.run_until_finished(second);
+  REQUIRE_FALSE(company.stream(second).error);
+  const auto third = company.submit(
+      TestCompany::chat({{"user", "Hello there", {}, {}, {}}, {"assistant", answer, {}, {}, {}}, {"user", "and more", {}, {}, {}}}, 8));
+  company.run_until_finished(third);
+  CHECK(company.stream(second).text.at(0) == company.stream(third).text.at(0));
+  CHECK(company.stream(second).prompt_tokens == company.stream(third).prompt_tokens);
+}
+
 TEST_CASE("a previous response of another owner, or none, is not found") {
   TestCompany company;
   auto request = TestCompany::chat({{"user", "Hello", {}, {}, {}}}, 3);
