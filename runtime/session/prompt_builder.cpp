@@ -10,10 +10,30 @@ namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+/// U+5000 ... U+8FFF, all of them letters.
+bool ends_with_ideograph(std::string_view text) {
+  if (text.size() < 3) return false;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[text.size() - i]); };
+  return byte(3) >= 0xe5 && byte(3) <= 0xe8 && (byte(2) & 0xc0) == 0x80 && (byte(1) & 0xc0) == 0x80;
+}
+
+bool starts_with_mark(std::string_view text) {
+  constexpr std::string_view kMarks[] = {"\u3002", "\uff0c", "\u3001"};  // full stop and commas of Chinese and Japanese
+  if (std::string_view(".,;:!?)\n").find(text.front()) != std::string_view::npos) return true;
+  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](std::string_view mark) { return text.starts_with(mark); });
+}
+
+bool may_cut(std::string_view text, std::size_t at) {
+  const std::string_view before = text.substr(0, at), behind = text.substr(at);
+  const bool letter = is_letter(before.back());
+  if (behind.front() == ' ') return letter && behind.size() > 1 && is_letter(behind[1]);
+  return (letter || ends_with_ideograph(before)) && starts_with_mark(behind);
+}
+
 /// First place to cut at or behind `from`; npos if there is none.
 std::size_t find_cut(const std::string& text, std::size_t from) {
-  for (std::size_t i = std::max<std::size_t>(from, 1); i + 1 < text.size(); ++i)
-    if (text[i] == ' ' && is_letter(text[i - 1]) && is_letter(text[i + 1])) return i;
+  for (std::size_t i = std::max<std::size_t>(from, 1); i < text.size(); ++i)
+    if (may_cut(text, i)) return i;
   return std::string::npos;
 }
 

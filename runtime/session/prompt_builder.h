@@ -55,8 +55,9 @@ class PromptBuilder {
   bool template_rewrote_ = false;
 };
 
-/// Cuts pieces into slices of about `slice_bytes` that tokenize to the same ids one by one as together. A cut is made only before a single
-/// space between two ASCII letters: no pre-tokenizer rule in use joins text across it. Text without such a place stays whole.
+/// Cuts pieces into slices of about `slice_bytes` that tokenize to the same ids one by one as together. A cut is made only behind a letter:
+/// before a single space and another letter, or before a mark that ends a word. No pre-tokenizer rule in use joins text across it. Text
+/// without such a place (a megabyte of blanks, or of one word) stays whole.
 std::vector<std::vector<text::TextPiece>> slice_pieces(std::vector<text::TextPiece> pieces, std::size_t slice_bytes);
 
 }  // namespace troupe::session
