@@ -35,6 +35,7 @@ void tell_from(const ActorContext& context, std::string_view sender, const caf::
 class ActorBase : public caf::event_based_actor {
  public:
   ActorBase(caf::actor_config& config, ContextPtr context, const char* role_name);
+  // An actor that holds handles of others lets them go in on_exit(): two dead actors that hold each other would never be freed.
   const char* name() const override { return role_name_; }
 
  protected:

@@ -47,6 +47,10 @@ class NodeSupervisor final : public ActorBase {
         },
     };
   }
+  void on_exit() override {
+    children_.clear();
+    gateway_ = {};
+  }
 
  private:
   enum class DrainStage { kNone, kGateway, kScheduler, kDone };

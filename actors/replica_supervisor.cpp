@@ -59,6 +59,7 @@ class ReplicaSupervisor final : public ActorBase {
 
   void on_exit() override {
     for (auto& rank : ranks_) send_exit(rank.shard, caf::exit_reason::user_shutdown);
+    ranks_.clear();
   }
 
  private:

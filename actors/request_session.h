@@ -20,6 +20,7 @@ class RequestSession final : public ActorBase {
  public:
   RequestSession(caf::actor_config& config, std::shared_ptr<const RequestSessionDependencies> dependencies, caf::actor gateway);
   caf::behavior make_behavior() override;
+  void on_exit() override { gateway_ = scheduler_ = {}; }
 
  private:
   /// Until a router or scheduler that is not there yet is asked again.

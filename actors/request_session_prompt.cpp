@@ -49,6 +49,10 @@ void RequestSession::build_prompt() {
   phase_ = Phase::kTokenizing;
   auto builder = session::PromptBuilder::make(request_, *parts_->chat_template, parts_->tokenizer, parent_ ? &*parent_ : nullptr);
   if (!builder) return fail(builder.error());
+  if (request_.endpoint != session::Endpoint::kTokenize) {
+    const auto fits = session::fit_text(builder->text_bytes(), parts_->tokenizer->longest(), parts_->context_tokens);
+    if (!fits) return fail(fits.error());
+  }
   builder_ = *std::move(builder);
   parent_.reset();
   send(this, SliceAtom::value);

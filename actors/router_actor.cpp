@@ -43,6 +43,7 @@ class RouterActor final : public ActorBase {
         [this](const Message<messages::ChooseReplica>& message) { on_choose(*message); },
     };
   }
+  void on_exit() override { scheduler_ = {}; }
 
  private:
   void subscribe() {

@@ -62,6 +62,12 @@ class SchedulerActor final : public ActorBase {
     };
   }
 
+  void on_exit() override {
+    requests_ = {};
+    shards_.clear();
+    tier_ = router_ = drain_asker_ = {};
+  }
+
  private:
   void on_admit(messages::AdmitSequence::Reader message) {
     auto admit = wire::decode(message);

@@ -49,7 +49,14 @@ class ShardActor final : public ActorBase {
     };
   }
 
-  void on_exit() override { worker_->abort = true; }
+  void on_exit() override {
+    worker_->abort = true;
+    // The engine goes on the thread that uses it, and before a successor loads its own.
+    parts_.compute->post([worker = worker_] { worker->engine.reset(); });
+    // Let go here: a handle of this actor in a job must never be what keeps the thread, which cannot join itself.
+    parts_.compute.reset();
+    supervisor_ = scheduler_ = {};
+  }
 
  private:
   static constexpr int kWatchesPerPeriod = 4;
@@ -80,12 +87,15 @@ class ShardActor final : public ActorBase {
     watch();
   }
 
+  /// What the load job needs; not the compute thread itself.
+  ShardDependencies load_parts() const { return {parts_.context, nullptr, parts_.make_engine, parts_.spec, parts_.on_loaded}; }
+
   void on_load(const Message<messages::LoadShard>& message) {
     supervisor_ = sender();
     monitor(supervisor_);
     rank_ = message->getRank();
     watchdog_ = std::chrono::milliseconds(message->getWatchdogMs());
-    post(0, [parts = parts_, supervisor = supervisor_, rank = rank_](RankWorker& worker) {
+    post(0, [parts = load_parts(), supervisor = supervisor_, rank = rank_](RankWorker& worker) {
       worker.engine = parts.make_engine();
       const auto progress = [&, last = std::chrono::steady_clock::time_point()](std::size_t bytes, std::size_t total) mutable {
         ++worker.progress;

@@ -15,13 +15,22 @@
 using namespace troupe;
 using namespace troupe::actors;
 
+namespace {
+class Nobody final : public caf::event_based_actor {
+ public:
+  using caf::event_based_actor::event_based_actor;
+  caf::behavior make_behavior() override {
+    return {[](int) {}};
+  }
+};
+}  // namespace
+
 TEST_CASE("an address names one incarnation") {
   caf::actor_system_config config;
   config.set("scheduler.policy", caf::atom("testing"));
   caf::actor_system system(config);
-  const auto nobody = [](caf::event_based_actor*) { return caf::behavior{[](int) {}}; };
   ActorRegistry registry(NodeId{1}, 100);
-  const auto first = system.spawn(nobody), second = system.spawn(nobody);
+  const auto first = system.spawn<Nobody>(), second = system.spawn<Nobody>();
   CHECK_FALSE(registry.find(Role::ROUTER));
   const auto incarnation = registry.put(Role::ROUTER, 0, first);
   capnp::MallocMessageBuilder message;
@@ -73,14 +82,13 @@ TEST_CASE("compute runs jobs in order, on one thread, and keeps none behind") {
   std::vector<int> order;
   std::atomic<int> dropped{0};
   {
+    std::promise<void> first, started, go;  // they outlive the thread's jobs
     ComputeThread compute;
-    std::promise<void> first;
     for (int i = 0; i < 100; ++i) compute.post([&, i] { order.push_back(i); });
     compute.post([&] { first.set_value(); });
     first.get_future().wait();
     REQUIRE(order.size() == 100);
     for (int i = 0; i < 100; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
-    std::promise<void> started, go;
     compute.post([&] {
       started.set_value();
       go.get_future().wait();
