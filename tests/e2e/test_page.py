@@ -98,6 +98,9 @@ class Page(PageTest):
         self.assertEqual(len(other), 1)
         other[0].click()
         self.assertEqual(self.answer_text(1), stopped)
+        # A stopped answer can be gone on from; it is the server that remembers it.
+        self.say("Thank you. Where is the Eiffel Tower?")
+        self.assertNotEqual(self.finished(3), "")
         severe = [e for e in self.driver.get_log("browser") if e["level"] == "SEVERE" and "favicon" not in e["message"]]
         self.assertEqual(severe, [])
 
