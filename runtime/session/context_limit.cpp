@@ -6,11 +6,27 @@
 #include <string>
 
 namespace troupe::session {
+namespace {
+
+std::string limit_text(std::uint32_t context) {
+  return "This model's maximum context length is " + std::to_string(context) + " tokens. However, ";
+}
+
+}  // namespace
+
+Status fit_text(std::size_t bytes, std::size_t longest, std::uint32_t context) {
+  const std::uint64_t room = static_cast<std::uint64_t>(context) * longest;
+  if (context == 0 || bytes <= room) return ok_status();
+  return make_error(ErrorClass::kContextTooLong, ErrorReason::kContextLength,
+                    limit_text(context) + "your prompt has " + std::to_string(bytes) + " bytes of text, and so many tokens hold at most " +
+                        std::to_string(room) + ". Please shorten it.",
+                    "messages");
+}
 
 Result<std::uint32_t> fit_context(std::size_t prompt, std::uint32_t wanted, std::uint32_t context) {
   if (prompt == 0) return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, "The prompt is empty.", "prompt");
   if (context == 0) return wanted;
-  const std::string limit = "This model's maximum context length is " + std::to_string(context) + " tokens. However, ";
+  const std::string limit = limit_text(context);
   if (prompt >= context && wanted != 0)
     return make_error(ErrorClass::kContextTooLong, ErrorReason::kContextLength,
                       limit + "your prompt has " + std::to_string(prompt) + " tokens. Please shorten it.", "messages");

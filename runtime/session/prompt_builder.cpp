@@ -41,6 +41,14 @@ Error bad_value(std::string text, std::string parameter) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, std::move(text), std::move(parameter));
 }
 
+std::optional<Error> check_ids(const std::vector<TokenId>& ids, std::size_t vocabulary, const char* parameter) {
+  const auto bad = std::find_if(ids.begin(), ids.end(), [&](TokenId id) { return id >= vocabulary; });
+  if (bad == ids.end()) return std::nullopt;
+  return bad_value(std::string(parameter) + ": token id " + std::to_string(*bad) + " is not in the vocabulary (" +
+                       std::to_string(vocabulary) + " tokens)",
+                   parameter);
+}
+
 }  // namespace
 
 std::vector<std::vector<text::TextPiece>> slice_pieces(std::vector<text::TextPiece> pieces, std::size_t slice_bytes) {
@@ -66,18 +74,19 @@ Result<PromptBuilder> PromptBuilder::make(const Request& request, const text::Ch
                                           std::shared_ptr<const text::Tokenizer> tokenizer, const ParentResponse* parent) {
   PromptBuilder builder;
   builder.tokenizer_ = std::move(tokenizer);
+  const std::size_t vocabulary = builder.tokenizer_->size();
+  if (auto error = check_ids(request.stop_tokens, vocabulary, "stop_token_ids")) return *error;
+  if (auto error = check_ids(request.sampling.bias_tokens, vocabulary, "logit_bias")) return *error;
   if (const auto* tokens = std::get_if<std::vector<TokenId>>(&request.input)) {
-    if (const auto bad = std::find_if(tokens->begin(), tokens->end(), [&](TokenId id) { return id >= builder.tokenizer_->size(); });
-        bad != tokens->end())
-      return bad_value(
-          "token id " + std::to_string(*bad) + " is not in the vocabulary (" + std::to_string(builder.tokenizer_->size()) + " tokens)",
-          "prompt");
+    if (auto error = check_ids(*tokens, vocabulary, "prompt")) return *error;
     builder.tokens_ = *tokens;
   } else if (const auto* text = std::get_if<std::string>(&request.input)) {
     builder.slices_ = slice_pieces({{*text, false}}, kSliceBytes);
   } else if (auto error = builder.start_chat(request, chat_template, parent)) {
     return *error;
   }
+  for (const auto& slice : builder.slices_)
+    for (const auto& piece : slice) builder.text_bytes_ += piece.text.size();
   return builder;
 }
 

@@ -29,13 +29,15 @@ class PromptBuilder {
   static constexpr std::size_t kSliceBytes = 64 * 1024;
 
   /// Renders; tokenizing comes with step(). Errors: what the template raises, an empty prompt, an unreadable parent record, ids out of
-  /// the vocabulary.
+  /// the vocabulary, in the prompt as in stop_token_ids and logit_bias.
   static Result<PromptBuilder> make(const Request& request, const text::ChatTemplate& chat_template,
                                     std::shared_ptr<const text::Tokenizer> tokenizer, const ParentResponse* parent);
   /// Tokenizes one slice; false when there is nothing left to do.
   bool step();
   const std::vector<TokenId>& tokens() const { return tokens_; }
   std::vector<TokenId> take_tokens() { return std::move(tokens_); }
+  /// Bytes of text that are to be tokenized.
+  std::size_t text_bytes() const { return text_bytes_; }
   /// Tokens taken over from the parent; 0 without one.
   std::uint32_t inherited() const { return inherited_; }
   /// The parent's earlier turns render differently now, so its ids are of no use behind that place.
@@ -50,6 +52,7 @@ class PromptBuilder {
   Conversation conversation_;
   std::vector<std::vector<text::TextPiece>> slices_;
   std::size_t next_slice_ = 0;
+  std::size_t text_bytes_ = 0;
   std::vector<TokenId> tokens_;
   std::uint32_t inherited_ = 0;
   bool template_rewrote_ = false;

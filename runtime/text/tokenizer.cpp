@@ -38,6 +38,7 @@ class Tokenizer::State {
   std::array<TokenId, 256> byte_token{};                   // kNone32: the vocabulary has no token for that byte
   MergeTable merges;
   SpecialTokens special_tokens;
+  std::size_t longest = 0;  // bytes
   std::vector<TokenId> ends;
   Hash128 id;
 
@@ -56,6 +57,7 @@ void Tokenizer::State::index_tokens() {
   for (TokenId token = 0; token < bytes.size(); ++token) {
     const std::string& spelled = vocabulary.tokens[token];
     bytes[token] = is_special(token) ? spelled : bytes_of_symbols(spelled).value_or(spelled);
+    longest = std::max(longest, bytes[token].size());
   }
   by_bytes.reserve(bytes.size());
   for (TokenId token = 0; token < bytes.size(); ++token) {
@@ -202,6 +204,7 @@ std::optional<TokenId> Tokenizer::find(std::string_view token) const {
 }
 
 std::size_t Tokenizer::size() const { return state_->bytes.size(); }
+std::size_t Tokenizer::longest() const { return state_->longest; }
 std::optional<TokenId> Tokenizer::bos() const { return state_->vocabulary.bos; }
 std::optional<TokenId> Tokenizer::eos() const { return state_->vocabulary.eos; }
 bool Tokenizer::add_bos() const { return state_->vocabulary.add_bos; }

@@ -45,6 +45,7 @@ class Tokenizer {
   bool is_control(TokenId id) const;
   std::optional<TokenId> find(std::string_view token) const;  // a whole token by its text, control tokens too
   std::size_t size() const;
+  std::size_t longest() const;  // bytes of the longest token: n tokens never hold more than n times as many
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   bool add_bos() const;  // whether the model wants `bos` before plain text; encode never adds it by itself

@@ -53,3 +53,13 @@ TEST_CASE("a prompt fits, or the error has both counts") {
     CHECK(result.error().client_text.find(std::to_string(prompt)) != std::string::npos);
   }
 }
+
+TEST_CASE("text that no context can hold is refused by its size") {
+  CHECK(fit_text(1000, 10, 100));
+  CHECK(fit_text(SIZE_MAX, 10, 0));                           // context unknown
+  CHECK(fit_text(std::size_t{1} << 34, 1U << 20, 1U << 20));  // the product needs 64 bits
+  const auto result = fit_text(1001, 10, 100);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().error_class == ErrorClass::kContextTooLong);
+  for (const char* part : {" 100 tokens", "1001 bytes", " 1000."}) CHECK(result.error().client_text.find(part) != std::string::npos);
+}

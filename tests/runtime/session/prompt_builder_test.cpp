@@ -180,3 +180,29 @@ TEST_CASE("a broken parent record is an error of the request") {
   const auto request = chat({user("x")});
   CHECK_FALSE(PromptBuilder::make(request, *templ, kTokenizer, &parent));
 }
+
+TEST_CASE("ids out of the vocabulary are errors that name the field") {
+  const auto templ = chat_template();
+  const auto size = static_cast<TokenId>(kTokenizer->size());
+  const auto error_for = [&](auto&& change) {
+    auto request = chat({user("x")});
+    change(request);
+    const auto builder = PromptBuilder::make(request, *templ, kTokenizer, nullptr);
+    return builder ? std::string() : builder.error().parameter;
+  };
+  for (TokenId id : {size, kNone32 - 1}) {
+    CHECK(error_for([&](Request& r) { r.stop_tokens = {0, id}; }) == "stop_token_ids");
+    CHECK(error_for([&](Request& r) { r.sampling.bias_tokens = {0, id}; }) == "logit_bias");
+    CHECK(error_for([&](Request& r) { r.input = std::vector<TokenId>{0, id}; }) == "prompt");
+  }
+  CHECK(error_for([&](Request& r) { r.stop_tokens = r.sampling.bias_tokens = {0, size - 1}; }).empty());
+}
+
+TEST_CASE("the text to tokenize is measured before it is tokenized") {
+  const auto templ = chat_template();
+  const auto bytes = [&](std::string text) {
+    return PromptBuilder::make(chat({user(std::move(text))}), *templ, kTokenizer, nullptr)->text_bytes();
+  };
+  const std::size_t scaffolding = bytes("x") - 1;
+  CHECK(bytes(std::string(300'000, ' ') + "y") == scaffolding + 300'001);
+}

@@ -152,6 +152,9 @@ TEST_CASE("user-defined tokens are found everywhere, the longest first") {
 TEST_CASE("ends of generation, odd ids, identity") {
   const auto tokenizer = tiny();
   CHECK(tokenizer->end_of_generation() == std::vector<TokenId>{test::kTinyImEnd, test::kTinyEndOfText});
+  std::size_t longest = 0;
+  for (TokenId id = 0; id < tokenizer->size(); ++id) longest = std::max(longest, tokenizer->bytes(id).size());
+  CHECK(tokenizer->longest() == longest);
   CHECK(tokenizer->bytes(1U << 30).empty());
   CHECK_FALSE(tokenizer->is_control(1U << 30));
   CHECK(tokenizer->decode(std::vector<TokenId>{test::kTinyImEnd, 3 + 'a', 1U << 31}, false) == "a");
