@@ -51,6 +51,7 @@ class ShardActor final : public ActorBase {
 
   void on_exit() override {
     worker_->abort = true;
+    if (!parts_.compute) return;  // CAF may call this twice
     // The engine goes on the thread that uses it, and before a successor loads its own.
     parts_.compute->post([worker = worker_] { worker->engine.reset(); });
     // Let go here: a handle of this actor in a job must never be what keeps the thread, which cannot join itself.
