@@ -9,6 +9,8 @@
 namespace troupe::cluster {
 namespace {
 
+constexpr std::size_t kMaxFileBytes = 1 << 20;  // a device or a wrong file would be read for ever
+
 Error bad_file(const std::string& place, const std::string& what) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, place + ": " + what);
 }
@@ -62,10 +64,13 @@ Status apply_config_text(Options& options, std::string_view text, const std::str
 
 Status apply_config_file(Options& options, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes) return bad_file("config file " + path, "has more than " + std::to_string(kMaxFileBytes) + " bytes");
+  if (text.empty() && !file.eof())
     return make_error(ErrorClass::kNotFound, ErrorReason::kFileUnreadable, "config file " + path + " cannot be read (is the path right?)");
-  return apply_config_text(options, text.str(), path);
+  return apply_config_text(options, text, path);
 }
 
 }  // namespace troupe::cluster

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 namespace troupe::cluster {
 namespace {
 
 constexpr std::size_t kMaxKeyBytes = 512;
+constexpr std::size_t kMaxFileBytes = 1 << 20;  // a device or a wrong file would be read for ever
 
 }  // namespace
 
@@ -16,8 +18,13 @@ Result<std::vector<std::string>> read_key_file(const std::string& path) {
   auto unreadable = [&](const std::string& what) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kFileUnreadable, "--api-key-file " + path + ": " + what, "api-key-file");
   };
-  std::ifstream file(path);
-  if (!file) return unreadable("cannot be read; check the path and its permissions");
+  std::ifstream source(path);
+  if (!source) return unreadable("cannot be read; check the path and its permissions");
+  std::string text(kMaxFileBytes + 1, '\0');
+  source.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(source.gcount()));
+  if (text.size() > kMaxFileBytes) return unreadable("has more than " + std::to_string(kMaxFileBytes) + " bytes");
+  std::istringstream file(text);
   std::vector<std::string> keys;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
@@ -29,7 +36,7 @@ Result<std::vector<std::string>> read_key_file(const std::string& path) {
                         " printable ASCII characters without blanks");
     keys.push_back(line);
   }
-  if (file.bad() || keys.empty()) return unreadable("holds no key; write one a line");
+  if (source.bad() || keys.empty()) return unreadable("holds no key; write one a line");
   return keys;
 }
 

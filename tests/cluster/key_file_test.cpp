@@ -41,4 +41,6 @@ TEST_CASE("faults name the line, not the key") {
   CHECK_FALSE(keys_of("# none\n").ok());
   CHECK_FALSE(read_key_file("/no/such/file").ok());
   CHECK_FALSE(read_key_file("/").ok());
+  CHECK(read_key_file("/dev/zero").error().client_text.find("more than 1048576 bytes") != std::string::npos);
+  CHECK_FALSE(keys_of(std::string(2 << 20, '\n') + "good\n").ok());
 }

@@ -134,6 +134,15 @@ TEST_CASE("faults of the config file name line and key") {
   CHECK(text_of("url = \"http://x\"\n").find("f.toml:1: url") == 0);
 }
 
+TEST_CASE("a config file that never ends is refused") {
+  Options options;
+  const auto status = apply_config_file(options, "/dev/zero");
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().client_text.find("more than 1048576 bytes") != std::string::npos);
+  CHECK_FALSE(apply_config_file(options, "/").ok());
+  CHECK(apply_config_file(options, "/dev/null").ok());
+}
+
 TEST_CASE("help lists the command's options and hides those of tests") {
   auto parsed = parse(kServe, {"--help"});
   REQUIRE(parsed.ok());
