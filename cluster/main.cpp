@@ -6,7 +6,9 @@
 #include "runtime/base/log.h"
 
 #include <cstdio>
+#include <fcntl.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -42,9 +44,18 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
   }
 }
 
+/// A daemon may start with its standard streams closed; then the first files and sockets would take their numbers, and what is printed
+/// would go into them.
+void open_standard_streams() {
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDWR);
+  if (opened > STDERR_FILENO) ::close(opened);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   const std::string command = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (command == "serve") return run_with_options(kServe, arguments);

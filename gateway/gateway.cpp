@@ -4,6 +4,8 @@
 #include "gateway/server.h"
 #include "gateway/service.h"
 
+#include <algorithm>
+
 namespace troupe::gateway {
 
 class Gateway::Parts {
@@ -46,7 +48,7 @@ void Gateway::on_drained(std::function<void(std::uint32_t cut)> done) { parts_->
 void Gateway::run() { parts_->server.run(); }
 
 void Gateway::drain(std::chrono::milliseconds grace) {
-  auto ms = grace.count() > 0 ? static_cast<unsigned>(grace.count()) : parts_->options.limits.drain_ms;
+  auto ms = static_cast<unsigned>(std::max<std::int64_t>(grace.count(), 0));
   parts_->server.post([this, ms] { parts_->server.drain(ms); });
 }
 

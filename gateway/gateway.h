@@ -53,9 +53,9 @@ class Gateway final : public EngineEvents {
   void run();
 
   // Any thread, also before and after run().
-  /// Refuses new work (503, Retry-After), lets running requests end within `grace` (zero: Limits::drain_ms), then ends them with an
+  /// Refuses new work (503, Retry-After), lets running requests end within `grace` (zero: none at all), then ends them with an
   /// error. A second call shortens the grace.
-  void drain(std::chrono::milliseconds grace = {});
+  void drain(std::chrono::milliseconds grace);
   /// Which models are served, by how many replicas. Newest wins. Drives /ready and /v1/models.
   void set_directory(Message<messages::DirectoryChanged> directory);
   // EngineEvents, any thread; order between calls of one thread is kept.

@@ -55,6 +55,11 @@ class Drain(unittest.TestCase):
         self.assertEqual(len(self.errors(self.cut(server))), 1)
         self.assertEqual(server.wait(), 0)
 
+    def test_no_grace_cuts_at_once(self):
+        server = self.start("--grace-seconds", "0")
+        self.assertEqual(len(self.errors(self.cut(server))), 1)
+        self.assertEqual(server.wait(20), 0)
+
     def test_second_signal_is_quicker(self):
         server = self.start("--grace-seconds", "600")
         events = self.cut(server)

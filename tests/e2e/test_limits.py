@@ -47,6 +47,18 @@ class Limits(ServerTest):
         self.assertRegex(body["error"]["message"], r"8192")
         self.assertRegex(body["error"]["message"], r"1[0-9]{4}")
 
+    def test_text_that_never_fits_costs_no_tokenizing(self):
+        for text in (" " * 1_900_000, "a" * 1_900_000):
+            status, body, _ = self.server.post("/v1/chat/completions", chat_body(text, max_tokens=2))
+            self.assertEqual(status, 400)
+            self.assertEqual(body["error"]["code"], "context_length_exceeded")
+            self.assertRegex(body["error"]["message"], r"8192 tokens.* 190\d{4} bytes")
+
+    def test_ids_out_of_the_vocabulary(self):
+        for field, value in (("logit_bias", {"49152": 5}), ("logit_bias", {"4294967294": 5}), ("stop_token_ids", [49152])):
+            status, body, _ = self.server.post("/v1/chat/completions", chat_body("x", max_tokens=2, **{field: value}))
+            self.assertEqual((status, body["error"]["param"]), (400, field), body)
+
     def test_a_client_that_leaves_frees_its_blocks(self):
         self.server.chat("Hi.")
         before = self.server.wait_idle()

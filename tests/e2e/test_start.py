@@ -4,7 +4,9 @@ import pathlib
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
+import urllib.request
 
 from troupe_server import MODEL, PROGRAM, Server, model_name
 
@@ -108,6 +110,24 @@ class ApiKeys(unittest.TestCase):
         finally:
             server.stop()
             server.kill()
+
+    def test_closed_standard_streams(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        process = subprocess.Popen(["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', PROGRAM, "serve", MODEL, "--port", str(port)])
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+                    self.assertEqual(answer.status, 200)
+                break
+            except OSError:
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.1)
+        process.terminate()
+        self.assertEqual(process.wait(30), 0)
 
 
 if __name__ == "__main__":
