@@ -57,6 +57,16 @@ bool in_range(const OptionRow& row, double number) {
   return row.minimum == row.maximum || (number >= row.minimum && number <= row.maximum);
 }
 
+/// What a browser sends as Origin: no path, no slash at the end. Anything else would never match, without a word.
+bool is_origin(std::string_view text) {
+  if (text == "*") return true;
+  const auto scheme_end = text.find("://");
+  if (scheme_end == std::string_view::npos || scheme_end == 0) return false;
+  const auto host = text.substr(scheme_end + 3);
+  return !host.empty() &&
+         std::none_of(host.begin(), host.end(), [](unsigned char c) { return c <= ' ' || c >= 127 || c == '/' || c == '*'; });
+}
+
 }  // namespace
 
 std::string allowed_text(const OptionRow& row) {
@@ -100,6 +110,8 @@ Status set_option(Options& options, const OptionRow& row, std::string_view text,
       if (!number || !in_range(row, static_cast<double>(*number)))
         return bad_value(origin, text, "a whole number from " + allowed_text(row), row);
     }
+    if (row.unit == "origin" && !is_origin(text))
+      return bad_value(origin, text, "an origin without a path, for example https://chat.example.org, or *", row);
     (options.*std::get<std::vector<std::string> Options::*>(row.field)).emplace_back(text);
   }
   return ok_status();

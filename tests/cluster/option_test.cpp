@@ -106,6 +106,13 @@ TEST_CASE("numbers, bytes and choices are checked") {
   CHECK(fault(kChat, {"--temperature", "2.5"}).find("0 to 2") != std::string::npos);
 }
 
+TEST_CASE("an origin that no browser sends is an error") {
+  for (const char* good : {"https://chat.example.org", "http://localhost:3000", "http://[::1]:8080", "app://obsidian.md", "*"})
+    CHECK(parse(kServe, {"m", "--allowed-origin", good})->options.allowed_origins == std::vector<std::string>{good});
+  for (const char* bad : {"chat.example.org", "https://chat.example.org/", "https://", "://x", "https://*.example.org", "5", "http://a b"})
+    CHECK(fault(kServe, {"m", "--allowed-origin", bad}).find("--allowed-origin: '") == 0);
+}
+
 TEST_CASE("unknown options and keys name themselves") {
   CHECK(fault(kServe, {"m", "--prot", "1"}).find("--prot") != std::string::npos);
   CHECK(fault(kServe, {"m", "second"}).find("second") != std::string::npos);
