@@ -100,6 +100,7 @@ void Scheduler::State::commit_draw(Sequence& sequence, TokenId token, const TopL
   sequence.tokens.push_back(token);  // a stop token too: its K and V may be written by the plan in flight, and are good cache
   if (sequence.admission->stops_at(token)) return finish(sequence, Finish::kStop, token, now);
   ++sequence.generated;
+  sequence.losses = 0;
   ++counters_.generated_tokens;
   if (sequence.generated < generation_limit(*sequence.admission)) return delivery_.add(sequence, token, logprobs, now, output_.tokens);
   delivery_.hold(sequence, token, logprobs);

@@ -94,6 +94,7 @@ void Scheduler::State::on_group_lost(GroupEpoch epoch, bool final, const Error& 
   lease_short_ = admission_hold_ = prefill_starved_ = false;
   published_keys_.clear();
   std::vector<SequenceNumber> all;
+  std::vector<SequenceNumber> poisonous;  // a request that breaks every group it runs on must not break the replica for all
   for (const auto& [number, sequence] : sequences_) all.push_back(number);
   for (SequenceNumber number : all) {
     Sequence& sequence = *find(number);
@@ -103,10 +104,17 @@ void Scheduler::State::on_group_lost(GroupEpoch epoch, bool final, const Error& 
     }
     if (!sequence.admission->report_sent) sequence.admission->report.reset();  // what it found is gone
     if (sequence.state == SequenceState::kAttached) continue;
+    if (sequence.state == SequenceState::kRunning && ++sequence.losses >= options_.max_losses) poisonous.push_back(number);
     forget_residency(sequence);
     sequence.state = SequenceState::kWaiting;
     waiting_.push_back(&sequence);
   }
+  for (SequenceNumber number : poisonous)
+    if (Sequence* sequence = find(number))
+      fail(*sequence,
+           make_error(ErrorClass::kGroupLost, ErrorReason::kRetryBudget, "the engine was lost each time it ran this request", {},
+                      error.operator_detail),
+           now);
   if (final) {
     lost_for_good_ = error;
     for (SequenceNumber number : all)

@@ -28,7 +28,8 @@ struct SchedulerOptions {
   std::uint64_t max_queued_tokens = 1 << 20;
   std::uint32_t context_tokens = 0;  // of the model
   std::uint32_t plans_in_flight = 2;
-  std::vector<TokenId> eos;  // end of generation unless ignore_eos
+  std::uint32_t max_losses = 8;  // groups lost in a row while a sequence ran without a new token; then it fails
+  std::vector<TokenId> eos;      // end of generation unless ignore_eos
 };
 
 /// What a call left to be sent, in this order. Moved out by take_output().

@@ -73,6 +73,7 @@ struct Sequence {
   bool ended = false;                           // leaving for good (else: preempted)
   bool scores = false;                          // this choice scores the prompt
   bool cold_start = false;                      // match nothing: the pool is too small to hold locks and copies
+  std::uint32_t losses = 0;                     // groups lost under it since its last token
   kv::MissReason miss = kv::MissReason::kNone;  // of the last match
 
   // While on the shard.

@@ -158,6 +158,46 @@ TEST_CASE("an abort of another attempt does nothing") {
   replica.check_outcome(1);
 }
 
+TEST_CASE("a request under which every group is lost fails, and the replica goes on") {
+  SchedulerOptions options = small_options();
+  options.max_losses = 3;
+  ReplicaHarness replica(options);
+  replica.ready(64, 512);
+  replica.submit(make_request(1, make_prompt(1, 40), 8));
+  for (int loss = 1; loss <= 3; ++loss) {
+    replica.settle();  // its plan is out, the shard never answers
+    CHECK(replica.outcome(1).choices[0].finish == Finish::kRunning);
+    replica.lose();
+    replica.ready(64, 512);
+  }
+  CHECK(replica.outcome(1).choices[0].finish == Finish::kFailed);
+  CHECK(replica.outcome(1).choices[0].error.reason == ErrorReason::kRetryBudget);
+  replica.submit(make_request(2, make_prompt(2, 40), 8));
+  replica.run_to_idle();
+  replica.check_outcome(2);
+  replica.check_conservation();
+}
+
+TEST_CASE("losses between which tokens come do not add up") {
+  SchedulerOptions options = small_options();
+  options.max_losses = 3;
+  ReplicaHarness replica(options);
+  replica.ready(64, 512);
+  replica.submit(make_request(1, make_prompt(1, 40), 30));
+  for (int loss = 1; loss <= 10; ++loss) {
+    for (int step = 0; step < 2; ++step) {
+      replica.settle();
+      replica.shard_step();
+    }
+    replica.settle();
+    replica.lose();
+    replica.ready(64, 512);
+  }
+  replica.run_to_idle();
+  replica.check_outcome(1);
+  replica.check_conservation();
+}
+
 TEST_CASE("loads are told at most ten times a second, and at the end of a change") {
   ReplicaHarness replica(small_options());
   replica.ready(64, 512);
