@@ -102,7 +102,7 @@ TEST_CASE("Siblings alone or in a crowd", "[equality]") {
   });
 }
 
-TEST_CASE("On every ISA level, on one thread or more", "[equality]") {
+TEST_CASE("On every ISA level, on one thread or more", "[equality][many]") {
   for (const Scheme& scheme : kSchemes) {
     CAPTURE(scheme.name);
     const std::vector<std::string> levels = kernels::cpu_isa_levels();
@@ -135,7 +135,7 @@ TEST_CASE("The tokens are worth comparing", "[equality]") {
   CHECK(std::unique(firsts.begin(), firsts.end()) - firsts.begin() >= 8);
 }
 
-TEST_CASE("Every chunk size from 1 to 512", "[equality]") {
+TEST_CASE("Every chunk size from 1 to 512", "[equality][many]") {
   test::LoadedModel model = load(kSchemes[0], "");
   auto requests = test::varied_requests(1, 1, 6, kVocabulary);
   requests[0].prompt = test::varied_prompt(500, 3, kVocabulary);
