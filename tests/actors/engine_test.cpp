@@ -25,6 +25,7 @@ std::vector<Answer> run(const std::filesystem::path& model, const std::string& f
   TestCompanyOptions options;
   options.vocabulary = 320;
   options.engine.context_tokens = 512;
+  options.scheduler.max_losses = 1000;  // a fault every few steps starves a stream for many epochs in a row
   options.shard.model_path = model.string();
   options.shard.device_bytes = 1 << 20;
   options.shard.threads = 1;

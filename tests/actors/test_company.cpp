@@ -116,7 +116,6 @@ TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.gra
   spec.replica.chat_template = text::ChatTemplate::compile(options.chat_template, "<|im_start|>", "<|im_end|>").value();
   spec.replica.scheduler = options.scheduler;
   if (spec.replica.scheduler.context_tokens == 0) spec.replica.scheduler.context_tokens = options.engine.context_tokens;
-  spec.replica.scheduler.max_losses = 1000;  // tests lose the group on purpose, in a row too
   spec.replica.make_engine = options.make_engine;
   spec.replica.shard = options.shard;
   if (!spec.replica.make_engine)
