@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 
 using namespace troupe::kernels;
 using namespace troupe::kernels::testing;
@@ -114,6 +115,24 @@ TEST_CASE("zero rows and extreme values stay finite") {
     for (std::size_t i = 0; i < 48; ++i) CHECK(y[i] == 0.0F);
     for (const float v : y) CHECK(std::isfinite(v));
   }
+}
+
+TEST_CASE("a row that is not finite harms no other row") {
+  Random random(16);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const StorageType type : {StorageType::kQ4_1, StorageType::kQ8_0, StorageType::kQ6_K})
+    for (const Activations scheme : {Activations::kInt8Group32, Activations::kInt8Token})
+      for (const std::string& isa : cpu_isa_levels()) {
+        const auto backend = test_backend(isa, 1, scheme);
+        const FileMatrix m = random_matrix(random, type, 50, 256);
+        OwnedRows x = random_rows(random, 4, 256);
+        const std::vector<float> expected = multiply(*backend, m, x.rows);
+        x.rows.row(1)[3] = kInfinity;
+        x.rows.row(2)[200] = kNan;
+        for (std::size_t k = 0; k < 256; ++k) x.rows.row(3)[k] = k % 2 ? kNan : -kInfinity;
+        const std::vector<float> y = multiply(*backend, m, x.rows);
+        CHECK(std::equal(expected.begin(), expected.begin() + 50, y.begin()));
+      }
 }
 
 TEST_CASE("fused products equal the composed ones bit for bit") {

@@ -26,13 +26,15 @@ TROUPE_INLINE float largest_magnitude(const float* x, int n) {
   for (int i = 0; i < n; i += 16) m = max(m, abs(load(x + i)));
   return low(max_of_lanes(m));
 }
-TROUPE_INLINE float inverse_scale(float amax) { return amax > 0 ? 127.0F / amax : 0.0F; }
-/// q = nearest(x * inverse), n a multiple of 16; returns the sum of q.
+/// 127 / amax; 0 for a row that is zero or so small that the quotient would be infinite.
+TROUPE_INLINE float inverse_scale(float amax) { return amax > 0x1p-100F ? 127.0F / amax : 0.0F; }
+/// q = nearest(x * inverse) in [-127, 127], n a multiple of 16; returns the sum of q. What is not a number becomes -127, so that a
+/// broken model computes nonsense, but never an overflow.
 TROUPE_INLINE std::int32_t quantize(const float* x, int n, float inverse, std::int8_t* q) {
   const Floats factor = set(inverse);
   std::int32_t sum = 0;
   for (int i = 0; i < n; i += 16) {
-    const Ints v = to_ints(mul(load(x + i), factor));
+    const Ints v = to_ints(min(max(mul(load(x + i), factor), set(-127.0F)), set(127.0F)));
     store_signed_bytes(q + i, v);
     sum += sum_of_ints(v);
   }
