@@ -1,4 +1,6 @@
-// Sixteen virtual lanes as two 256-bit registers.
+// The AVX2 level: two 256-bit registers a lane set, and products of bytes without VNNI.
+#include "kernels/cpu/avx2/lanes.inl"
+
 namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
@@ -7,13 +9,6 @@ constexpr int kFloatRows = 4, kFloatVectors = 1;
 constexpr int kAttentionTile = 4;
 constexpr int kScoreVectors = 1, kValueVectors = 1;
 
-struct Floats {
-  __m256 a, b;
-};
-struct Ints {
-  __m256i a, b;
-};
-using Mask = Floats;
 // Signed weights as size and sign, so that maddubs (unsigned x signed) cannot saturate: 2 x 128 x 127 fits int16.
 struct UnsignedBytes {
   __m256i size0, sign0, size1, sign1;
@@ -30,117 +25,6 @@ struct UnsignedQuad {
   __m256i even, odd;
 };
 using NibbleSum = Ints;  // int16 lanes
-
-TROUPE_INLINE __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-TROUPE_INLINE const char* second(const void* p) { return static_cast<const char*>(p) + 32; }
-
-TROUPE_INLINE Mask first(int n) {
-  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), index)),
-          _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), index))};
-}
-TROUPE_INLINE Floats set(float x) {
-  const __m256 v = _mm256_set1_ps(x);
-  return {v, v};
-}
-TROUPE_INLINE Ints set_int(std::int32_t x) {
-  const __m256i v = _mm256_set1_epi32(x);
-  return {v, v};
-}
-TROUPE_INLINE Floats load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
-TROUPE_INLINE Floats load(const float* p, int n) {
-  const Mask m = first(n);
-  return {_mm256_maskload_ps(p, _mm256_castps_si256(m.a)), _mm256_maskload_ps(p + 8, _mm256_castps_si256(m.b))};
-}
-TROUPE_INLINE void store(float* p, Floats x) {
-  _mm256_storeu_ps(p, x.a);
-  _mm256_storeu_ps(p + 8, x.b);
-}
-TROUPE_INLINE void store(float* p, Floats x, int n) {
-  const Mask m = first(n);
-  _mm256_maskstore_ps(p, _mm256_castps_si256(m.a), x.a);
-  _mm256_maskstore_ps(p + 8, _mm256_castps_si256(m.b), x.b);
-}
-TROUPE_INLINE __m128i load_eight(const std::uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-TROUPE_INLINE Floats load_half(const std::uint16_t* p) { return {_mm256_cvtph_ps(load_eight(p)), _mm256_cvtph_ps(load_eight(p + 8))}; }
-TROUPE_INLINE void store_half(std::uint16_t* p, Floats x) {
-  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.a, kNearest));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.b, kNearest));
-}
-TROUPE_INLINE __m256 eight_bfloats(const std::uint16_t* p) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_eight(p)), 16));
-}
-TROUPE_INLINE Floats load_bfloat(const std::uint16_t* p) { return {eight_bfloats(p), eight_bfloats(p + 8)}; }
-
-TROUPE_INLINE Floats add(Floats x, Floats y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats sub(Floats x, Floats y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats mul(Floats x, Floats y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats div(Floats x, Floats y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats fma(Floats x, Floats y, Floats z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
-TROUPE_INLINE Floats max(Floats x, Floats y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats min(Floats x, Floats y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
-TROUPE_INLINE Floats abs(Floats x) {
-  const __m256 sign = _mm256_set1_ps(-0.0F);
-  return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
-}
-TROUPE_INLINE Floats to_floats(Ints x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
-TROUPE_INLINE Ints to_ints(Floats x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
-TROUPE_INLINE __m256 add_exponent_half(__m256 p, __m256 t) {
-  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
-}
-TROUPE_INLINE Floats add_exponent(Floats p, Floats t) { return {add_exponent_half(p.a, t.a), add_exponent_half(p.b, t.b)}; }
-
-TROUPE_INLINE Mask greater(Floats x, Floats y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_GT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GT_OQ)}; }
-TROUPE_INLINE Mask greater_equal(Floats x, Floats y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_GE_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_GE_OQ)}; }
-TROUPE_INLINE Mask equal(Floats x, Floats y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)}; }
-TROUPE_INLINE unsigned mask_bits(Mask m) {
-  return static_cast<unsigned>(_mm256_movemask_ps(m.a)) | static_cast<unsigned>(_mm256_movemask_ps(m.b)) << 8;
-}
-TROUPE_INLINE Floats select(Mask m, Floats x, Floats y) { return {_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b)}; }
-
-TROUPE_INLINE Floats max_of_lanes(Floats x) {
-  __m256 v = _mm256_max_ps(x.a, x.b);
-  v = _mm256_max_ps(v, _mm256_permute2f128_ps(v, v, 1));
-  v = _mm256_max_ps(v, _mm256_permute_ps(v, 0x4e));
-  v = _mm256_max_ps(v, _mm256_permute_ps(v, 0xb1));
-  return {v, v};
-}
-TROUPE_INLINE float low(Floats v) { return _mm256_cvtss_f32(v.a); }
-TROUPE_INLINE float sum_of_lanes(Floats v) {
-  const __m256 eight = _mm256_add_ps(v.a, v.b);
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-TROUPE_INLINE int sum_of_ints(Ints v) {
-  const __m256i eight = _mm256_add_epi32(v.a, v.b);
-  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-  const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
-}
-TROUPE_INLINE __m256i saturate_words(Ints v) { return _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8); }
-TROUPE_INLINE void store_signed_bytes(std::int8_t* p, Ints v) {
-  const __m256i w = saturate_words(v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
-}
-TROUPE_INLINE void store_unsigned_bytes(std::uint8_t* p, Ints v) {
-  const __m256i w = saturate_words(v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
-}
-TROUPE_INLINE __m256 pack_lanes(__m256 v) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)); }
-TROUPE_INLINE void deinterleave(Floats a, Floats b, Floats& even, Floats& odd) {
-  even = {pack_lanes(_mm256_shuffle_ps(a.a, a.b, 0x88)), pack_lanes(_mm256_shuffle_ps(b.a, b.b, 0x88))};
-  odd = {pack_lanes(_mm256_shuffle_ps(a.a, a.b, 0xdd)), pack_lanes(_mm256_shuffle_ps(b.a, b.b, 0xdd))};
-}
-TROUPE_INLINE Floats interleave_half(__m256 even, __m256 odd) {
-  const __m256 lower = _mm256_unpacklo_ps(even, odd), upper = _mm256_unpackhi_ps(even, odd);
-  return {_mm256_permute2f128_ps(lower, upper, 0x20), _mm256_permute2f128_ps(lower, upper, 0x31)};
-}
-TROUPE_INLINE void interleave(Floats even, Floats odd, Floats& a, Floats& b) {
-  a = interleave_half(even.a, odd.a);
-  b = interleave_half(even.b, odd.b);
-}
 
 // Stored as w + 128; taken back to signed here, so no bias is needed.
 TROUPE_INLINE __m256i to_signed(__m256i x) { return _mm256_xor_si256(x, _mm256_set1_epi8(-128)); }
@@ -188,12 +72,6 @@ TROUPE_INLINE Ints nibble_total(NibbleSum x) {
   const __m256i one = _mm256_set1_epi16(1);
   return {_mm256_madd_epi16(x.a, one), _mm256_madd_epi16(x.b, one)};
 }
-
-TROUPE_INLINE __m256 field_half(const void* p, int shift, int mask) {
-  const __m256i shifted = _mm256_srl_epi32(load_bytes(p), _mm_cvtsi32_si128(shift));
-  return _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(mask)));
-}
-TROUPE_INLINE Floats field(const void* p, int shift, int mask) { return {field_half(p, shift, mask), field_half(second(p), shift, mask)}; }
 
 }  // namespace
 }  // namespace troupe::kernels::cpu::TROUPE_ISA
