@@ -12,50 +12,53 @@ extern const MatmulKernels matmul;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const RoofKernels roof;
 }  // namespace ref
 namespace avx2 {
 extern const MatmulKernels matmul;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const RoofKernels roof;
 }  // namespace avx2
 namespace avx512_vnni {
 extern const MatmulKernels matmul;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const RoofKernels roof;
 }  // namespace avx512_vnni
 
 namespace {
 
-template <typename Kernels>
-struct Row {
-  Isa isa;
-  const Kernels& kernels;
-};
-constexpr Row<MatmulKernels> kMatmul[] = {
+constexpr ListRow<MatmulKernels> kMatmul[] = {
     {Isa::kAvx512Vnni, avx512_vnni::matmul},
     {Isa::kAvx2, avx2::matmul},
     {Isa::kRef, ref::matmul},
 };
-constexpr Row<RowKernels> kRows[] = {
+constexpr ListRow<RowKernels> kRows[] = {
     {Isa::kAvx512Vnni, avx512_vnni::rows},
     {Isa::kAvx2, avx2::rows},
     {Isa::kRef, ref::rows},
 };
-constexpr Row<AttentionKernels> kAttention[] = {
+constexpr ListRow<AttentionKernels> kAttention[] = {
     {Isa::kAvx512Vnni, avx512_vnni::attention},
     {Isa::kAvx2, avx2::attention},
     {Isa::kRef, ref::attention},
 };
-constexpr Row<LogitKernels> kLogits[] = {
+constexpr ListRow<LogitKernels> kLogits[] = {
     {Isa::kAvx512Vnni, avx512_vnni::logits},
     {Isa::kAvx2, avx2::logits},
     {Isa::kRef, ref::logits},
 };
+constexpr ListRow<RoofKernels> kRoof[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::roof},
+    {Isa::kAvx2, avx2::roof},
+    {Isa::kRef, ref::roof},
+};
 
 template <typename Kernels, std::size_t kCount>
-const Kernels& best(const Row<Kernels> (&list)[kCount], Isa isa) {
+const Kernels& best(const ListRow<Kernels> (&list)[kCount], Isa isa) {
   for (const auto& row : list)
     if (row.isa <= isa) return row.kernels;
   return list[kCount - 1].kernels;
@@ -95,6 +98,17 @@ std::vector<Isa> available_isas() {
   return found;
 }
 
+std::vector<Isa> all_isas() {
+  std::vector<Isa> all;
+  for (const auto& row : kNames) all.push_back(row.isa);
+  return all;
+}
+
+std::span<const ListRow<MatmulKernels>> matmul_list() { return kMatmul; }
+std::span<const ListRow<RowKernels>> row_list() { return kRows; }
+std::span<const ListRow<AttentionKernels>> attention_list() { return kAttention; }
+std::span<const ListRow<LogitKernels>> logit_list() { return kLogits; }
+
 Isa choose_isa(std::string_view wanted) {
   const std::vector<Isa> available = available_isas();
   if (wanted.empty())
@@ -109,6 +123,6 @@ Isa choose_isa(std::string_view wanted) {
   throw std::invalid_argument("unknown instruction set '" + std::string(wanted.substr(0, 40)) + "': ref, avx2 or avx512_vnni");
 }
 
-KernelSet kernels_for(Isa isa) { return {isa, best(kMatmul, isa), best(kRows, isa), best(kAttention, isa), best(kLogits, isa)}; }
+KernelSet kernels_for(Isa isa) { return {isa, best(kMatmul, isa), best(kRows, isa), best(kAttention, isa), best(kLogits, isa), best(kRoof, isa)}; }
 
 }  // namespace troupe::kernels::cpu

@@ -13,10 +13,24 @@ namespace troupe::kernels::cpu {
 enum class Isa { kRef, kAvx2, kAvx512Vnni };
 
 std::string_view isa_name(Isa isa);
+/// Every level there is, best first.
+std::vector<Isa> all_isas();
 /// What this machine can run, best first.
 std::vector<Isa> available_isas();
 /// `wanted`, else TROUPE_CPU_ISA, else the best. Throws std::invalid_argument if unknown or not available here.
 Isa choose_isa(std::string_view wanted);
+
+/// One row of a family's list.
+template <typename Kernels>
+struct ListRow {
+  Isa isa;
+  const Kernels& kernels;
+};
+/// The lists, best level first, each level at most once, the reference last.
+std::span<const ListRow<MatmulKernels>> matmul_list();
+std::span<const ListRow<RowKernels>> row_list();
+std::span<const ListRow<AttentionKernels>> attention_list();
+std::span<const ListRow<LogitKernels>> logit_list();
 
 /// The kernels that serve a level: from each family's list the first row that is not above it.
 struct KernelSet {
@@ -25,6 +39,7 @@ struct KernelSet {
   const RowKernels& rows;
   const AttentionKernels& attention;
   const LogitKernels& logits;
+  const RoofKernels& roof;
 };
 KernelSet kernels_for(Isa isa);
 

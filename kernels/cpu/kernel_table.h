@@ -18,6 +18,8 @@ constexpr float kLog2E = 0x1.715476p+0F;
 
 /// Layout of a panel, from the first input to the last (pack.h tells the bytes).
 enum class PanelFormat : std::uint8_t { kW4Group32, kW8Group32, kW8Group16, kF32, kF16, kBF16 };
+inline constexpr PanelFormat kAllPanelFormats[] = {PanelFormat::kW4Group32, PanelFormat::kW8Group32, PanelFormat::kW8Group16,
+                                                   PanelFormat::kF32,       PanelFormat::kF16,       PanelFormat::kBF16};
 
 /// Activations as int8, quantized row by row. `groups` = inputs / 32.
 struct QuantizedRows {
@@ -117,6 +119,15 @@ struct LogitKernels {
   float (*exp_sums)(const float* x, int n, float max, float factor, float* e, float* chunk_sums);
   /// Ids in ascending order of all x >= threshold; returns how many. `ids` has room for n + 16.
   int (*collect)(const float* x, int n, float threshold, std::uint32_t* ids);
+};
+
+/// What a level can do at most (kernels/roof.h). `sink`: 16 floats of operands, then room for 16. They return the operations done.
+struct RoofKernels {
+  double (*bytes)(long rounds, float* sink);    // 8-bit weights
+  double (*nibbles)(long rounds, float* sink);  // 4-bit weights: fewer instructions where there is no VNNI
+  double (*fp32)(long rounds, float* sink);
+  double (*bf16)(long rounds, float* sink);  // nullptr: no such instruction
+  void (*read)(const std::uint8_t* from, std::size_t bytes, float* sink);
 };
 
 }  // namespace troupe::kernels::cpu

@@ -7,6 +7,7 @@
 #include "kernels/cpu/shared/attention_int8.inl"
 #include "kernels/cpu/shared/attention_float.inl"
 #include "kernels/cpu/shared/logits.inl"
+#include "kernels/cpu/shared/roof.inl"
 
 namespace troupe::kernels::cpu::TROUPE_ISA {
 
@@ -14,11 +15,13 @@ extern const MatmulKernels matmul;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const RoofKernels roof;
 
 const MatmulKernels matmul = {quantize_row, multiply_int8, multiply_float};
 const RowKernels rows = {rms_norm, swiglu, add_row, rope, spread, quantization_error};
 const AttentionKernels attention = {store_int8,          store_f16, store_f32, quantize_query, attend_int8, attend_float<std::uint16_t>,
                                     attend_float<float>, finish};
 const LogitKernels logits = {scan_logits, find_logit, exp_sums, collect_logits};
+const RoofKernels roof = {roof_bytes, roof_nibbles, roof_fp32, roof_bf16, roof_read};
 
 }  // namespace troupe::kernels::cpu::TROUPE_ISA
