@@ -26,6 +26,8 @@ struct Rows {
 
 /// Storage types of a model file that a backend can pack (names as in GGUF).
 enum class StorageType : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ6_K };
+inline constexpr StorageType kAllStorageTypes[] = {StorageType::kF32,  StorageType::kF16,  StorageType::kBF16, StorageType::kQ8_0,
+                                                   StorageType::kQ4_0, StorageType::kQ4_1, StorageType::kQ6_K};
 
 /// One matrix of the file: `rows` outputs of `cols` inputs, in the file's block layout. Does not own.
 struct MatrixSource {
@@ -38,6 +40,9 @@ struct MatrixSource {
 /// Arithmetic of a matrix product's inputs; part of the numerics id.
 enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32 };
 enum class KvFormat : std::uint8_t { kInt8, kFp16, kFp32 };
+// Tests and tables run over these lists, so a new value belongs here too.
+inline constexpr Activations kAllActivations[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32};
+inline constexpr KvFormat kAllKvFormats[] = {KvFormat::kInt8, KvFormat::kFp16, KvFormat::kFp32};
 
 /// A packed weight: panels of 48 output columns (kernels/cpu/pack.h). Made by Backend::pack, used only with that backend.
 class Weight {
