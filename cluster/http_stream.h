@@ -1,9 +1,9 @@
 // HttpStream: one blocking HTTP/1.1 request whose answer is read line by line while it arrives; enough for `troupe chat`.
 // Owned and used by one thread. Every byte of the server is untrusted: sizes are bounded, a fault is an Error.
 #pragma once
+#include "cluster/http_answer.h"
 #include "messages/error.h"
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +29,7 @@ class HttpStream {
   HttpStream& operator=(HttpStream&&) = delete;
   ~HttpStream();
 
-  int status() const { return status_; }
+  int status() const { return answer_.status(); }
   /// Next line of the body without its end; nullopt at the end of the body. Error: connection lost, broken framing, or a signal.
   Result<std::optional<std::string>> next_line();
   /// The rest of the body, at most 1 MiB.
@@ -37,17 +37,16 @@ class HttpStream {
 
  private:
   explicit HttpStream(int socket) : socket_(socket) {}
-  Status send_all(std::string_view bytes);
-  Status read_head();
-  Status fill();                                  // more raw bytes
-  Result<std::optional<std::string>> raw_line();  // of the framing, ends in LF; nullopt = EOF before a byte
-  Result<bool> fill_body();                       // false = the body has ended
+  Status fill();  // more bytes, or the end of the connection
 
   int socket_ = -1;
-  int status_ = 0;
-  bool chunked_ = false, ended_ = false, eof_ = false;
-  std::optional<std::uint64_t> left_;  // bytes of the body (or of the chunk) not yet read; nullopt: to EOF
-  std::string raw_, body_;
+  HttpAnswer answer_;
 };
+
+/// A connected socket. Error: kUnavailable, names the server.
+Result<int> connect_to(const ServerAddress& server);
+/// Bytes of a request as HttpStream sends it; the connection is closed behind the answer.
+std::string http_request(const ServerAddress& server, std::string_view method, std::string_view path, std::string_view api_key,
+                         std::string_view body);
 
 }  // namespace troupe::cluster
