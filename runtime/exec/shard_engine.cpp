@@ -44,7 +44,7 @@ auto look_up(const Table& table, const std::string& option, const std::string& n
 
 class CpuShardEngine final : public ShardEngine {
  public:
-  explicit CpuShardEngine(FaultHook fault_hook) : fault_hook_(std::move(fault_hook)) {}
+  CpuShardEngine(FaultHook fault_hook, BackendWrap wrap) : fault_hook_(std::move(fault_hook)), wrap_(std::move(wrap)) {}
 
   Result<ShardFacts> load(const ShardSpec& spec, const std::function<void(std::size_t, std::size_t)>& progress) override {
     TROUPE_CHECK(!executor_);
@@ -79,6 +79,7 @@ class CpuShardEngine final : public ShardEngine {
 
     try {
       backend_ = kernels::make_cpu_backend({spec.threads, spec.pin, spec.spin_us, spec.isa, *activations});
+      if (wrap_) backend_ = wrap_(std::move(backend_));
     } catch (const std::invalid_argument& refused) {
       return bad_option("isa", refused.what());
     }
@@ -111,6 +112,7 @@ class CpuShardEngine final : public ShardEngine {
   }
 
   FaultHook fault_hook_;
+  BackendWrap wrap_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<Executor> executor_;
@@ -118,6 +120,8 @@ class CpuShardEngine final : public ShardEngine {
 
 }  // namespace
 
-std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook) { return std::make_unique<CpuShardEngine>(std::move(fault_hook)); }
+std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook, BackendWrap wrap) {
+  return std::make_unique<CpuShardEngine>(std::move(fault_hook), std::move(wrap));
+}
 
 }  // namespace troupe::exec

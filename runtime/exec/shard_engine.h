@@ -44,7 +44,9 @@ class ShardEngine {
   virtual plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) = 0;
 };
 
-std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook = {});
+/// Puts a backend in front of the engine's own (one that times calls, say). Its results must be those of the inner one.
+using BackendWrap = std::function<std::unique_ptr<kernels::Backend>(std::unique_ptr<kernels::Backend> inner)>;
+std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook = {}, BackendWrap wrap = {});
 
 /// Hook of `--fault` (tests): "throw:N" throws at every N-th step, "stall:N" stalls at every N-th step until the abort flag is set,
 /// "hang:N" stalls once at step N and ignores the flag. Empty spec: no hook. Steps are counted over the life of the shard.
