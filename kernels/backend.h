@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,9 @@ struct MatrixSource {
   const std::byte* data = nullptr;
   std::size_t rows = 0;
   std::size_t cols = 0;
+  /// Instead of `data`: copies to.size() bytes from byte `offset` of the matrix on; false if they cannot be read. Called by all
+  /// threads of the team; does not throw.
+  std::function<bool(std::size_t offset, std::span<std::byte> to)> read = {};
 };
 
 /// Arithmetic of a matrix product's inputs; part of the numerics id.
@@ -51,6 +55,8 @@ class Weight {
   std::size_t rows() const { return rows_; }  // outputs
   std::size_t cols() const { return cols_; }  // inputs
   std::size_t bytes() const { return bytes_; }
+  /// The packed bytes, as Backend::adopt takes them back; empty where they do not lie in host memory.
+  virtual std::span<const std::byte> packed() const = 0;
 
  protected:
   std::size_t rows_ = 0, cols_ = 0, bytes_ = 0;
@@ -128,9 +134,17 @@ class Backend {
   virtual std::size_t threads() const = 0;
   virtual Activations activations() const = 0;
 
-  /// Packs `sources` stacked along the outputs (so QKV and gate/up become one product). All have the same cols.
-  /// `progress(bytes)` is called from the calling thread.
+  /// Packs `sources` stacked along the outputs (so QKV and gate/up become one product). All have the same cols. nullptr if a source
+  /// could not be read; throws std::invalid_argument for matrices that no kernel takes.
   virtual std::unique_ptr<Weight> pack(std::span<const MatrixSource> sources) = 0;
+  /// Names the byte layout of packed weights: with equal names, shapes and types, bytes that one backend packed serve another.
+  virtual std::string pack_layout() const = 0;
+  /// Copies bytes of the packed weight from `offset` on, to.size() of them; false if they cannot be had or are not to be trusted.
+  /// Called by all threads of the team, for pieces that begin at multiples of kAdoptPiece; does not throw.
+  using PackedReader = std::function<bool(std::size_t offset, std::span<std::byte> to)>;
+  static constexpr std::size_t kAdoptPiece = std::size_t{1} << 20;
+  /// A weight as pack(sources) would make it, from bytes packed earlier; data of `sources` is not used. nullptr if `read` fails.
+  virtual std::unique_ptr<Weight> adopt(std::span<const MatrixSource> sources, const PackedReader& read) = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvShape& shape) = 0;
 
   /// y[i] = row ids[i] of the embedding matrix, dequantized (a tied head's packed weight serves).

@@ -58,7 +58,16 @@ std::string CpuBackend::description() const {
 }
 
 std::unique_ptr<Weight> CpuBackend::pack(std::span<const MatrixSource> sources) {
-  return std::make_unique<PackedWeight>(sources, weights_, team_);
+  auto weight = std::make_unique<PackedWeight>(sources, weights_);
+  if (!weight->fill(sources, team_)) return nullptr;
+  return weight;
+}
+std::string CpuBackend::pack_layout() const { return "cpu, panels of 48, revision " + std::to_string(kPackRevision); }
+std::unique_ptr<Weight> CpuBackend::adopt(std::span<const MatrixSource> sources, const PackedReader& read) {
+  auto weight = std::make_unique<PackedWeight>(sources, weights_);
+  if (weight->adopt(read, team_)) return weight;
+  weight->give_back(weights_);
+  return nullptr;
 }
 std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvShape& shape) { return std::make_unique<CpuKvCache>(shape); }
 

@@ -47,6 +47,8 @@ class CpuBackend final : public Backend {
   Activations activations() const override { return activations_; }
 
   std::unique_ptr<Weight> pack(std::span<const MatrixSource> sources) override;
+  std::string pack_layout() const override;
+  std::unique_ptr<Weight> adopt(std::span<const MatrixSource> sources, const PackedReader& read) override;
   std::unique_ptr<KvCache> make_kv_cache(const KvShape& shape) override;
   void embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override;

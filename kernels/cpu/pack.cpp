@@ -3,6 +3,7 @@
 #include "kernels/cpu/half.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -34,6 +35,8 @@ const StorageRow& storage(StorageType type) {
   throw std::invalid_argument("pack: unknown storage type");
 }
 
+std::size_t row_bytes(const StorageRow& type, std::size_t cols) { return cols / type.block * type.block_bytes; }
+
 template <typename T>
 T read(const std::uint8_t* p) {
   T value;
@@ -51,13 +54,13 @@ std::size_t quad_offset(std::size_t k, std::size_t column) { return k / 4 * kSte
 void pack_q4(const std::uint8_t* block, bool has_minimum, std::uint8_t* group, std::size_t column) {
   const auto scale = read<std::uint16_t>(block);
   const std::uint8_t* nibbles = block + (has_minimum ? 4 : 2);
-  for (std::size_t k = 0; k < 16; ++k) group[quad_offset(k, column)] = nibbles[k];
+  for (std::size_t k = 0; k < 16; k += 4) write(group + quad_offset(k, column), read<std::uint32_t>(nibbles + k));
   write(group + kNibbles + column * 2, scale);
   write(group + kNibbles + (kColumns + column) * 2, has_minimum ? read<std::uint16_t>(block + 2) : minus_eight_times(scale));
 }
 
 void pack_q8(const std::uint8_t* block, std::uint8_t* group, std::size_t column) {
-  for (std::size_t k = 0; k < 32; ++k) group[quad_offset(k, column)] = block[2 + k] ^ 0x80U;
+  for (std::size_t k = 0; k < 32; k += 4) write(group + quad_offset(k, column), read<std::uint32_t>(block + 2 + k) ^ 0x80808080U);
   write(group + kBytes + column * 2, read<std::uint16_t>(block));
 }
 
@@ -77,8 +80,10 @@ void pack_q6(const std::uint8_t* block, std::uint8_t* groups, std::size_t group_
   }
 }
 
-void pack_row(const StorageRow& type, const std::uint8_t* row, std::size_t cols, std::uint8_t* panel, std::size_t column) {
-  for (std::size_t b = 0; b < cols / type.block; ++b) {
+/// Blocks first ... last - 1 of a row.
+void pack_blocks(const StorageRow& type, const std::uint8_t* row, std::size_t first, std::size_t last, std::uint8_t* panel,
+                 std::size_t column) {
+  for (std::size_t b = first; b < last; ++b) {
     const std::uint8_t* block = row + b * type.block_bytes;
     switch (type.type) {
       case StorageType::kF32: write(panel + (b * kColumns + column) * 4, read<std::uint32_t>(block)); break;
@@ -111,7 +116,7 @@ bool is_quantized(PanelFormat format) {
   return format == PanelFormat::kW4Group32 || format == PanelFormat::kW8Group32 || format == PanelFormat::kW8Group16;
 }
 
-PackedWeight::PackedWeight(std::span<const MatrixSource> sources, PageArena& arena, ThreadTeam& team) {
+PackedWeight::PackedWeight(std::span<const MatrixSource> sources, PageArena& arena) {
   plan(sources);
   memory_ = arena.allocate(bytes_);
   const std::uint8_t* next = memory_.data;
@@ -119,12 +124,42 @@ PackedWeight::PackedWeight(std::span<const MatrixSource> sources, PageArena& are
     segment.bytes = next;
     next += segment.panels * segment.panel_bytes;
   }
-  team.run(
-      [&](const ThreadTeam::Member& member) {
-        for (const WeightSegment& segment : segments_)
-          for (std::size_t p = member.begin(segment.panels); p < member.end(segment.panels); ++p) fill(segment, sources, p);
-      },
-      false);
+}
+
+bool PackedWeight::fill(std::span<const MatrixSource> sources, ThreadTeam& team) {
+  std::size_t buffered = 0;  // bytes of the rows of a panel that are read
+  for (const MatrixSource& source : sources) {
+    if (source.data == nullptr && !source.read) throw std::invalid_argument("pack: a matrix without data");
+    if (source.read) buffered = std::max(buffered, kColumns * row_bytes(storage(source.type), cols_));
+  }
+  std::vector<std::vector<std::uint8_t>> buffers(team.size(), std::vector<std::uint8_t>(buffered));
+  std::atomic<bool> good{true};
+  const auto work = [&](const ThreadTeam::Member& member) {
+    for (const WeightSegment& segment : segments_)
+      for (std::size_t p = member.begin(segment.panels); p < member.end(segment.panels) && good; ++p)
+        if (!fill_panel(segment, sources, p, buffers[member.index()])) good = false;
+  };
+  team.run(work, false);
+  return good;
+}
+
+bool PackedWeight::adopt(const Backend::PackedReader& read_packed, ThreadTeam& team) {
+  constexpr std::size_t kPiece = Backend::kAdoptPiece;
+  const std::size_t pieces = (bytes_ + kPiece - 1) / kPiece;
+  std::atomic<bool> good{true};
+  const auto work = [&](const ThreadTeam::Member& member) {
+    for (std::size_t i = member.begin(pieces); i < member.end(pieces) && good; ++i) {
+      const std::span<std::uint8_t> to(memory_.data + i * kPiece, std::min(kPiece, bytes_ - i * kPiece));
+      if (!read_packed(i * kPiece, std::as_writable_bytes(to))) good = false;
+    }
+  };
+  team.run(work, false);
+  return good;
+}
+
+void PackedWeight::give_back(PageArena& arena) {
+  std::memset(memory_.data, 0, bytes_);
+  arena.give_back(std::move(memory_), bytes_);
 }
 
 void PackedWeight::plan(std::span<const MatrixSource> sources) {
@@ -133,7 +168,7 @@ void PackedWeight::plan(std::span<const MatrixSource> sources) {
   for (const MatrixSource& source : sources) {
     const StorageRow& type = storage(source.type);
     if (source.cols != cols_) throw std::invalid_argument("pack: stacked matrices need the same number of inputs");
-    if (source.rows == 0 || source.data == nullptr) throw std::invalid_argument("pack: an empty matrix");
+    if (source.rows == 0) throw std::invalid_argument("pack: an empty matrix");
     if (cols_ % type.block != 0)
       throw std::invalid_argument("pack: " + std::to_string(cols_) + " inputs are not whole blocks of " + std::to_string(type.block));
     source_first_.push_back(rows_);
@@ -152,19 +187,31 @@ void PackedWeight::plan(std::span<const MatrixSource> sources) {
   }
 }
 
-void PackedWeight::fill(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel) {
+/// Group by group over the panel's outputs, so that a group's bytes are written while they are in the cache. `rows` is the thread's own.
+bool PackedWeight::fill_panel(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel,
+                              std::vector<std::uint8_t>& rows) const {
   std::uint8_t* to = memory_.data + (segment.bytes - memory_.data) + panel * segment.panel_bytes;
   const std::size_t end = std::min(segment.outputs, (panel + 1) * kColumns);
-  for (std::size_t i = panel * kColumns; i < end; ++i) {
+  for (std::size_t i = panel * kColumns; i < end;) {
     const std::size_t output = segment.first_output + i;
     const auto after = std::upper_bound(source_first_.begin(), source_first_.end(), output);
     const auto index = static_cast<std::size_t>(after - source_first_.begin()) - 1;
     const MatrixSource& source = sources[index];
     const StorageRow& type = storage(source.type);
-    const std::size_t row_bytes = cols_ / type.block * type.block_bytes;
-    const auto* row = reinterpret_cast<const std::uint8_t*>(source.data) + (output - source_first_[index]) * row_bytes;
-    pack_row(type, row, cols_, to, i % kColumns);
+    const std::size_t first = output - source_first_[index], count = std::min(end - i, source.rows - first);
+    const std::size_t pitch = row_bytes(type, cols_), blocks = cols_ / type.block,
+                      step = std::max<std::size_t>(std::size_t{kGroup} / type.block, 1);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(source.data) + first * pitch;
+    if (source.read) {
+      if (!source.read(first * pitch, std::as_writable_bytes(std::span(rows.data(), count * pitch)))) return false;
+      from = rows.data();
+    }
+    for (std::size_t b = 0; b < blocks; b += step)
+      for (std::size_t row = 0; row < count; ++row)
+        pack_blocks(type, from + row * pitch, b, std::min(blocks, b + step), to, i % kColumns + row);
+    i += count;
   }
+  return true;
 }
 
 void PackedWeight::unpack_row(std::size_t output, float* to) const {

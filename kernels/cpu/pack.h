@@ -26,12 +26,22 @@ struct WeightSegment {
   const std::uint8_t* bytes = nullptr;
 };
 
+/// Of the layouts above. Raise it with every change of a packed byte: packed weights are kept on disk (a test compares checksums).
+constexpr unsigned kPackRevision = 1;
+
 class PackedWeight final : public Weight {
  public:
-  /// Throws std::invalid_argument if the sources have no or different numbers of inputs, or a number that their type cannot hold
-  /// (quantized types: whole blocks of 32, Q6_K of 256).
-  PackedWeight(std::span<const MatrixSource> sources, PageArena& arena, ThreadTeam& team);
+  /// Memory, zeroed. Throws std::invalid_argument if the sources have no or different numbers of inputs, or a number that their type
+  /// cannot hold (quantized types: whole blocks of 32, Q6_K of 256).
+  PackedWeight(std::span<const MatrixSource> sources, PageArena& arena);
+  /// Packs, once. False: a source could not be read. Throws std::invalid_argument if a source has neither data nor reader.
+  bool fill(std::span<const MatrixSource> sources, ThreadTeam& team);
+  /// Instead: the bytes of an earlier fill. False: `read` failed.
+  bool adopt(const Backend::PackedReader& read, ThreadTeam& team);
+  /// After a failed adopt: the memory goes to the next weight.
+  void give_back(PageArena& arena);
 
+  std::span<const std::byte> packed() const override { return std::as_bytes(std::span(memory_.data, bytes_)); }
   std::span<const WeightSegment> segments() const { return segments_; }
   std::size_t panels() const { return panels_; }
   /// Row `output` as floats: q * scale (+ minimum), rounded once. `to` holds cols() floats.
@@ -39,7 +49,8 @@ class PackedWeight final : public Weight {
 
  private:
   void plan(std::span<const MatrixSource> sources);
-  void fill(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel);
+  bool fill_panel(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel,
+                  std::vector<std::uint8_t>& rows) const;
 
   std::vector<WeightSegment> segments_;
   std::vector<std::size_t> source_first_;  // first output of each source

@@ -8,6 +8,8 @@ namespace troupe::kernels::cpu {
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kArenaBuffer = std::size_t{64} << 20;  // pages are taken when touched, so the rest costs nothing
+
+std::size_t piece_size(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
 PageBuffer::PageBuffer(std::size_t bytes) : bytes_(bytes) {
@@ -41,7 +43,7 @@ PageBuffer& PageBuffer::operator=(PageBuffer&& other) noexcept {
 }
 
 PageArena::Piece PageArena::allocate(std::size_t bytes) {
-  const std::size_t size = (bytes + 63) / 64 * 64;
+  const std::size_t size = piece_size(bytes);
   if (!buffer_ || buffer_->size() - used_ < size) {
     buffer_ = std::make_shared<const PageBuffer>(size > kArenaBuffer ? size : kArenaBuffer);
     used_ = 0;
@@ -49,6 +51,10 @@ PageArena::Piece PageArena::allocate(std::size_t bytes) {
   Piece piece{buffer_, buffer_->data() + used_};
   used_ += size;
   return piece;
+}
+
+void PageArena::give_back(Piece piece, std::size_t bytes) {
+  if (piece.owner == buffer_ && piece.data + piece_size(bytes) == buffer_->data() + used_) used_ -= piece_size(bytes);
 }
 
 }  // namespace troupe::kernels::cpu

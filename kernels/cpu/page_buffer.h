@@ -33,6 +33,8 @@ class PageArena {
   };
   /// Zeroed, aligned to 64 bytes. Throws std::bad_alloc.
   Piece allocate(std::size_t bytes);
+  /// Takes back the piece that was handed out last. Its bytes must be zero again.
+  void give_back(Piece piece, std::size_t bytes);
 
  private:
   std::shared_ptr<const PageBuffer> buffer_;

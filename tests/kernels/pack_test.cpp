@@ -1,7 +1,9 @@
 // Packing keeps every weight: unpacked rows equal the file's exact values, for all storage types, shapes and stackings.
 #include "kernels/cpu/half.h"
+#include "kernels/cpu/pack.h"
 #include "tests/kernels/support.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -80,6 +82,82 @@ TEST_CASE("matrices that cannot be packed are refused") {
   refuse({q4.source(), source});
   CHECK_THROWS_AS(backend->embed(*backend->pack(std::vector<MatrixSource>{q4.source()}), std::vector<std::uint32_t>{4}, Rows{}),
                   std::invalid_argument);
+}
+
+TEST_CASE("sources are read by panels, and a source that cannot be read is no weight") {
+  Random random(4);
+  const auto backend = test_backend("ref", 2);
+  for (const StorageType type : kAllTypes) {
+    const FileMatrix a = random_matrix(random, type, 70, 256), b = random_matrix(random, type, 61, 256);
+    const auto reader = [](const FileMatrix& m, std::size_t readable) {
+      MatrixSource source = m.source();
+      source.data = nullptr;
+      source.read = [&m, readable](std::size_t offset, std::span<std::byte> to) {
+        if (offset + to.size() > readable) return false;
+        std::copy_n(m.bytes.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+        return true;
+      };
+      return source;
+    };
+    const auto weight = backend->pack(std::vector{reader(a, a.bytes.size()), b.source()});
+    REQUIRE(weight);
+    std::vector<float> both = a.values;
+    both.insert(both.end(), b.values.begin(), b.values.end());
+    CHECK(same_bits(embedded(*backend, *weight), both));
+    CHECK(backend->pack(std::vector{reader(a, a.bytes.size()), reader(b, b.bytes.size() - 1)}) == nullptr);
+    MatrixSource nothing = a.source();
+    nothing.data = nullptr;
+    CHECK_THROWS_AS(backend->pack(std::vector{nothing}), std::invalid_argument);
+  }
+}
+
+TEST_CASE("packed bytes are adopted by another backend, or not at all") {
+  Random random(5);
+  const auto first = test_backend("ref", 1), second = test_backend(cpu::isa_name(cpu::available_isas().front()).data(), 3);
+  REQUIRE(first->pack_layout() == second->pack_layout());
+  for (const StorageType type : kAllTypes) {
+    const FileMatrix m = random_matrix(random, type, 1200, 512), other = random_matrix(random, type, 1200, 512);
+    const auto weight = first->pack(std::vector{m.source()});
+    const std::span<const std::byte> bytes = weight->packed();
+    REQUIRE(bytes.size() == weight->bytes());
+    const auto whole = [&](std::size_t offset, std::span<std::byte> to) {
+      if (offset % Backend::kAdoptPiece != 0 || offset + to.size() > bytes.size()) return false;
+      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+      return true;
+    };
+    const auto broken = [&](std::size_t offset, std::span<std::byte> to) {
+      return whole(offset, to) && offset + to.size() != bytes.size();
+    };
+    MatrixSource source = m.source();
+    source.data = nullptr;
+    CAPTURE(static_cast<int>(type));
+    CHECK(second->adopt(std::vector{source}, broken) == nullptr);
+    const auto later = second->pack(std::vector{other.source()});  // in the memory of the one that failed
+    CHECK(same_bits(embedded(*second, *later), embedded(*first, *first->pack(std::vector{other.source()}))));
+    const auto adopted = second->adopt(std::vector{source}, whole);
+    REQUIRE(adopted);
+    CHECK(same_bits(embedded(*second, *adopted), embedded(*first, *weight)));
+    CHECK(std::equal(bytes.begin(), bytes.end(), adopted->packed().begin(), adopted->packed().end()));
+  }
+}
+
+TEST_CASE("packed bytes change only with the revision of the layout") {
+  // Packed weights are kept on disk: if a checksum differs, raise kPackRevision (pack.h) and note the new ones here.
+  const std::pair<StorageType, std::uint64_t> known[] = {{StorageType::kF32, 0xbbbe347f1370cfa1},  {StorageType::kF16, 0xf0a15a27f8af9350},
+                                                         {StorageType::kBF16, 0xd6a496e47f5bf216}, {StorageType::kQ8_0, 0x728c0df0b97225af},
+                                                         {StorageType::kQ4_0, 0x881a1fda41a0bc5a}, {StorageType::kQ4_1, 0x40102b809f155574},
+                                                         {StorageType::kQ6_K, 0x72bd618a2d3dca9}};
+  CHECK(cpu::kPackRevision == 1);
+  const auto backend = test_backend("ref", 1);
+  for (const auto& [type, checksum] : known) {
+    Random random(6);
+    const FileMatrix m = random_matrix(random, type, 50, 512);
+    std::uint64_t sum = 0xcbf29ce484222325;  // FNV-1a
+    for (const std::byte b : backend->pack(std::vector{m.source()})->packed())
+      sum = (sum ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3;
+    CAPTURE(static_cast<int>(type));
+    CHECK(sum == checksum);
+  }
 }
 
 TEST_CASE("halves are read exactly") {
