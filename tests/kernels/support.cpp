@@ -113,6 +113,19 @@ std::vector<float> normals(Random& random, std::size_t n, float size) {
   return x;
 }
 
+std::size_t block_of(StorageType type) {
+  switch (type) {
+    case StorageType::kF32:
+    case StorageType::kF16:
+    case StorageType::kBF16: return 1;
+    case StorageType::kQ8_0:
+    case StorageType::kQ4_0:
+    case StorageType::kQ4_1: return 32;
+    case StorageType::kQ6_K: return 256;
+  }
+  return 1;
+}
+
 FileMatrix random_matrix(Random& random, StorageType type, std::size_t rows, std::size_t cols) {
   FileMatrix m{type, rows, cols, {}, {}};
   for (std::size_t r = 0; r < rows; ++r)

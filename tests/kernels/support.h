@@ -35,8 +35,9 @@ struct FileMatrix {
   MatrixSource source() const { return {type, bytes.data(), rows, cols}; }
 };
 FileMatrix random_matrix(Random& random, StorageType type, std::size_t rows, std::size_t cols);
-inline constexpr StorageType kAllTypes[] = {StorageType::kF32,  StorageType::kF16,  StorageType::kBF16, StorageType::kQ8_0,
-                                            StorageType::kQ4_0, StorageType::kQ4_1, StorageType::kQ6_K};
+inline constexpr auto& kAllTypes = kAllStorageTypes;
+/// Inputs of one block of the file; a row is whole blocks.
+std::size_t block_of(StorageType type);
 
 /// A backend for tests: no spinning, no pinning.
 std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations = Activations::kInt8Group32);

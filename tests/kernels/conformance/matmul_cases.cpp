@@ -1,0 +1,191 @@
+// Matrix products: every storage type as the packer lays it out, every activation scheme, rows and columns around all tile sizes. One
+// product of all rows and columns is recorded; then rows, columns and panels are cut in every way, in arrays of exactly the size that
+// the cut needs, and no bit may change nor anything beside the cut be touched.
+#include "kernels/cpu/pack.h"
+#include "tests/kernels/conformance/values.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace troupe::kernels::testing {
+namespace {
+
+constexpr std::size_t kRows = 70, kColumns = 150;  // beyond a block of 64 rows; three panels and a part of a fourth
+
+/// A packed matrix and its inputs: kRows rows of all sizes of numbers.
+struct Operands {
+  cpu::PanelFormat format = cpu::PanelFormat::kF32;
+  std::size_t inputs = 0, panel_bytes = 0;
+  std::vector<std::uint8_t> panels;
+  std::vector<float> x;  // [kRows][inputs]
+};
+
+Operands make_operands(StorageType type, Activations activations, std::size_t inputs) {
+  Random random(inputs + 100 * static_cast<std::size_t>(type));
+  const auto backend = test_backend("ref", 1, activations);
+  const FileMatrix matrix = random_matrix(random, type, kColumns, inputs);
+  const MatrixSource source = matrix.source();
+  const std::unique_ptr<Weight> weight = backend->pack({&source, 1});
+  const cpu::WeightSegment& segment = static_cast<const cpu::PackedWeight&>(*weight).segments().front();
+  Operands o{segment.format, inputs, segment.panel_bytes, {segment.bytes, segment.bytes + segment.panels * segment.panel_bytes}, {}};
+  constexpr Magnitude kOfRow[] = {Magnitude::kOrdinary, Magnitude::kMixed,    Magnitude::kOrdinary, Magnitude::kZero,
+                                  Magnitude::kMixed,    Magnitude::kDenormal, Magnitude::kOrdinary, Magnitude::kHuge};
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const std::vector<float> values = values_of(random, inputs, kOfRow[row % std::size(kOfRow)]);
+    o.x.insert(o.x.end(), values.begin(), values.end());
+  }
+  return o;
+}
+
+/// A part of the product: rows [first_row, first_row + rows) by the first `columns` columns, computed in a call or in pieces.
+struct Cut {
+  std::size_t first_row = 0, rows = kRows, columns = kColumns;
+  std::size_t y_gap = 0, x_gap = 0;  // between rows
+};
+
+/// Computes cuts in guarded memory on one level.
+class Product {
+ public:
+  Product(const cpu::KernelSet& set, const Operands& operands, Activations activations, const Cut& cut, Edge edge)
+      : set_(set),
+        operands_(operands),
+        cut_(cut),
+        is_int8_(activations != Activations::kFp32 && cpu::is_quantized(operands.format)),
+        panels_((cut.columns + cpu::kPanelColumns - 1) / cpu::kPanelColumns * operands.panel_bytes, edge),
+        x_((cut.rows - 1) * (operands.inputs + cut.x_gap) + operands.inputs, edge),
+        y_((cut.rows - 1) * stride() + cut.columns, edge) {
+    std::memcpy(panels_.data(), operands.panels.data(), panels_.size());
+    const std::size_t inputs = operands.inputs;
+    for (std::size_t row = 0; row < cut.rows; ++row)
+      std::memcpy(x_row(row), &operands.x[(cut.first_row + row) * inputs], inputs * sizeof(float));
+    fill_gap(y_.data(), y_.size());
+    if (!is_int8_) return;
+    quantized_ = std::make_unique<GuardedRows>(cut.rows, inputs, cut.x_gap, activations == Activations::kInt8Group32, edge);
+    for (std::size_t row = 0; row < cut.rows; ++row) set.matmul.quantize_row(x_row(row), static_cast<int>(inputs), quantized_->rows, row);
+  }
+
+  void run() { run(0, cut_.rows, 0, panels()); }
+  void run(std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
+    if (is_int8_)
+      set_.matmul.multiply_int8({operands_.format, panels_.data(), operands_.panel_bytes, static_cast<int>(operands_.inputs / cpu::kGroup),
+                                 cut_.columns, quantized_->rows, y_.data(), stride()},
+                                row0, row1, panel0, panel1);
+    else
+      set_.matmul.multiply_float({operands_.format, panels_.data(), operands_.panel_bytes, static_cast<int>(operands_.inputs), cut_.columns,
+                                  x_.data(), operands_.inputs + cut_.x_gap, y_.data(), stride()},
+                                 row0, row1, panel0, panel1);
+  }
+
+  std::size_t panels() const { return panels_.size() / operands_.panel_bytes; }
+  std::size_t stride() const { return cut_.columns + cut_.y_gap; }
+  const float* row(std::size_t i) const { return y_.data() + i * stride(); }
+  const GuardedArray<float>& all() const { return y_; }
+  /// Rows [row0, row1) x columns [column0, column1) hold the results of `whole`, everything else is as it was.
+  bool agrees(const Product& whole, std::size_t row0, std::size_t row1, std::size_t column0, std::size_t column1) const {
+    for (std::size_t i = 0; i < cut_.rows; ++i) {
+      const std::size_t end = i + 1 < cut_.rows ? stride() : cut_.columns;
+      const bool written = i >= row0 && i < row1;
+      if (!is_gap(row(i), written ? column0 : end)) return false;
+      if (!written) continue;
+      if (!same_bits(row(i) + column0, whole.row(cut_.first_row + i) + column0, column1 - column0)) return false;
+      if (!is_gap(row(i) + column1, end - column1)) return false;
+    }
+    return true;
+  }
+
+ private:
+  float* x_row(std::size_t row) const { return x_.data() + row * (operands_.inputs + cut_.x_gap); }
+
+  const cpu::KernelSet& set_;
+  const Operands& operands_;
+  Cut cut_;
+  bool is_int8_;
+  GuardedArray<std::uint8_t> panels_;
+  GuardedArray<float> x_, y_;
+  std::unique_ptr<GuardedRows> quantized_;
+};
+
+/// All numbers from 1 to `most`, or those around the tile sizes.
+std::vector<std::size_t> counts(std::size_t most, bool all) {
+  std::vector<std::size_t> some;
+  for (std::size_t n = 1; n <= most; ++n)
+    if (all || n <= 9 || n == most || n % 16 <= 1 || n % 16 == 15) some.push_back(n);
+  return some;
+}
+
+void check_row_counts(const cpu::KernelSet& set, const Operands& o, Activations activations, const Setting& setting, bool all,
+                      const Product& whole, Record& out) {
+  for (const std::size_t rows : counts(kRows, all)) {
+    const Cut cut{rows * 13 % (kRows - rows + 1), rows, kColumns, rows % 3 * 5, rows % 4 * 16};
+    Product part(set, o, activations, cut, setting.edge);
+    part.run();
+    out.expect(part.agrees(whole, 0, rows, 0, kColumns), std::to_string(rows) + " rows from row " + std::to_string(cut.first_row));
+  }
+}
+
+void check_column_counts(const cpu::KernelSet& set, const Operands& o, Activations activations, const Setting& setting, bool all,
+                         const Product& whole, Record& out) {
+  constexpr std::size_t kSomeRows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 17};
+  for (const std::size_t columns : counts(kColumns, all)) {
+    const Cut cut{0, kSomeRows[columns % std::size(kSomeRows)], columns, columns % 4, 0};
+    Product part(set, o, activations, cut, setting.edge);
+    part.run();
+    out.expect(part.agrees(whole, 0, cut.rows, 0, columns), std::to_string(columns) + " columns of " + std::to_string(cut.rows) + " rows");
+  }
+}
+
+void check_ranges(const cpu::KernelSet& set, const Operands& o, Activations activations, const Setting& setting, const Product& whole,
+                  Record& out) {
+  Random random(o.inputs);
+  for (int i = 0; i < (is_sanitized() ? 4 : 10); ++i) {
+    Product part(set, o, activations, {0, kRows, kColumns, 3, 16}, setting.edge);
+    const std::size_t row0 = random.below(kRows), row1 = random.between(row0, kRows);
+    const std::size_t panel0 = random.below(part.panels()), panel1 = random.between(panel0 + 1, part.panels());
+    part.run(row0, row1, panel0, panel1);
+    const std::size_t column0 = panel0 * cpu::kPanelColumns, column1 = std::min(kColumns, panel1 * cpu::kPanelColumns);
+    out.expect(part.agrees(whole, row0, row1, column0, column1), "rows [" + std::to_string(row0) + ", " + std::to_string(row1) +
+                                                                     ") of panels [" + std::to_string(panel0) + ", " +
+                                                                     std::to_string(panel1) + ")");
+  }
+}
+
+/// The number of inputs at which every number of rows and columns is tried.
+std::size_t all_counts_at(StorageType type) { return std::max(block_of(type), std::size_t{96}); }
+
+Case product_case(StorageType type, Activations activations, std::size_t inputs) {
+  return {std::string("matmul multiply ") + name_of(type) + ' ' + name_of(activations), std::to_string(inputs) + " inputs",
+          [=](const cpu::KernelSet& set, const Setting& setting, Record& out) {
+            const Operands operands = make_operands(type, activations, inputs);
+            Product whole(set, operands, activations, {}, setting.edge);
+            whole.run();
+            out.add("product", whole.all());
+            if (!setting.thorough) return;
+            const bool all = inputs == all_counts_at(type) && !is_sanitized();
+            check_row_counts(set, operands, activations, setting, all, whole, out);
+            check_column_counts(set, operands, activations, setting, all, whole, out);
+            check_ranges(set, operands, activations, setting, whole, out);
+          }};
+}
+
+/// Odd numbers of blocks; for floats also odd numbers of inputs, and more of them than a kernel takes at a time.
+std::vector<std::size_t> inputs_of(StorageType type) {
+  if (is_sanitized()) return {all_counts_at(type)};
+  switch (block_of(type)) {
+    case 1: return {1, 2, 5, 31, 33, 96, 257};
+    case 32: return {32, 64, 96, 160, 288};
+    default: return {block_of(type), 2 * block_of(type)};
+  }
+}
+
+}  // namespace
+
+std::vector<Case> matmul_cases() {
+  std::vector<Case> cases;
+  for (const StorageType type : kAllStorageTypes)
+    for (const Activations activations : kAllActivations)
+      for (const std::size_t inputs : inputs_of(type)) cases.push_back(product_case(type, activations, inputs));
+  return cases;
+}
+
+}  // namespace troupe::kernels::testing
