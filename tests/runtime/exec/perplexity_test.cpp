@@ -1,0 +1,128 @@
+// Perplexity of the default model on tests/data/eval: how much the 8-bit arithmetic costs against fp32 activations and K/V. Teacher-forced
+// through the Executor, the whole text as one sequence. Needs the default model; see load_model.h.
+#include "runtime/exec/executor.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights/gguf_file.h"
+#include "tests/support/load_model.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+using namespace troupe;
+
+namespace {
+
+struct Path {
+  kernels::Activations activations = kernels::Activations::kInt8Group32;
+  kernels::KvFormat kv_format = kernels::KvFormat::kInt8;
+  bool operator==(const Path&) const = default;
+};
+constexpr Path kExact{kernels::Activations::kFp32, kernels::KvFormat::kFp32};
+
+const char* name_of(kernels::Activations activations) {
+  switch (activations) {
+    case kernels::Activations::kInt8Group32: return "int8";
+    case kernels::Activations::kInt8Token: return "int8-token";
+    case kernels::Activations::kFp32: return "fp32";
+  }
+  return "?";
+}
+const char* name_of(kernels::KvFormat format) {
+  switch (format) {
+    case kernels::KvFormat::kInt8: return "int8";
+    case kernels::KvFormat::kFp16: return "fp16";
+    case kernels::KvFormat::kFp32: return "fp32";
+  }
+  return "?";
+}
+
+/// Largest change of the perplexity against kExact, relative. The defaults are held to half a percent.
+double bound(kernels::Activations activations) {
+  switch (activations) {
+    case kernels::Activations::kInt8Group32: return 0.005;
+    case kernels::Activations::kInt8Token: return 0.05;
+    case kernels::Activations::kFp32: return 0.005;
+  }
+  return 0;
+}
+
+std::vector<TokenId> eval_tokens() {
+  std::ifstream file(TROUPE_TEST_DATA "/eval/eval.txt", std::ios::binary);
+  REQUIRE(file);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto model = weights::GgufFile::open(test::default_model_path());
+  REQUIRE(model);
+  auto vocabulary = weights::read_vocabulary(**model);
+  REQUIRE(vocabulary);
+  const auto tokenizer = text::Tokenizer::make(std::move(*vocabulary));
+  REQUIRE(tokenizer);
+  return (*tokenizer)->encode(text, false);
+}
+
+/// exp of the mean negative log-likelihood of all tokens but the first.
+double perplexity(const Path& path, const std::vector<TokenId>& tokens) {
+  constexpr std::size_t kChunk = 256;
+  auto loaded = test::load_for_test(test::default_model_path(), path.activations, "", 0);
+  const std::size_t blocks = (tokens.size() + kBlockTokens - 1) / kBlockTokens;
+  exec::Executor executor(*loaded.model, *loaded.backend, {blocks, path.kv_format, {}, true});
+  const GroupEpoch epoch{1};
+  executor.enter_epoch(epoch);
+  double sum = 0;
+  std::size_t scored = 0;
+  for (std::size_t first = 0; first < tokens.size(); first += kChunk) {
+    const std::size_t rows = std::min(kChunk, tokens.size() - first);
+    plan::ForwardPlan plan;
+    plan.epoch = epoch;
+    plan.step = {first / kChunk + 1};
+    if (first == 0) {
+      plan.added.emplace_back();
+      for (std::size_t block = 0; block < blocks; ++block) plan.added[0].blocks.push_back(static_cast<BlockId>(block));
+    }
+    plan.runs = {{{0}, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(rows), 0}};
+    plan.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(first + rows));
+    for (std::size_t row = 0; row < rows && first + row + 1 < tokens.size(); ++row)
+      plan.samples.push_back({static_cast<std::uint32_t>(row), {0}, tokens[first + row + 1], 0, 0});
+    const std::atomic<bool> abort{false};
+    const plan::ForwardResult result = executor.run(plan, abort);
+    REQUIRE(result.failed_samples.empty());
+    REQUIRE(result.logprobs.size() == plan.samples.size());
+    for (const float logprob : result.logprobs) sum -= static_cast<double>(logprob);
+    scored += result.logprobs.size();
+  }
+  REQUIRE(scored + 1 == tokens.size());
+  return std::exp(sum / static_cast<double>(scored));
+}
+
+/// Compares paths with kExact and prints what it saw.
+void check_paths(const std::vector<Path>& paths) {
+  const std::vector<TokenId> tokens = eval_tokens();
+  REQUIRE(tokens.size() > 2000);
+  const double exact = perplexity(kExact, tokens);
+  std::cout << "perplexity over " << tokens.size() << " tokens: fp32 " << exact << "\n";
+  CHECK(exact > 5);  // a model that knows the text by heart, or ignores it, would make every path look alike
+  CHECK(exact < 40);
+  for (const Path& path : paths) {
+    const double got = perplexity(path, tokens);
+    const std::string name = std::string(name_of(path.activations)) + " activations, " + name_of(path.kv_format) + " K/V";
+    std::cout << "  " << name << ": " << got << " (" << (got / exact - 1) * 100 << " %)\n";
+    CAPTURE(name, got, exact);
+    CHECK(std::abs(got / exact - 1) <= bound(path.activations));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The default path's perplexity is that of fp32 within half a percent", "[perplexity]") { check_paths({{}}); }
+
+TEST_CASE("Every path's perplexity is near that of fp32", "[perplexity][many]") {
+  std::vector<Path> paths;
+  for (const kernels::Activations activations : kernels::kAllActivations)
+    for (const kernels::KvFormat kv_format : kernels::kAllKvFormats)
+      if (const Path path{activations, kv_format}; path != kExact) paths.push_back(path);
+  check_paths(paths);
+}
