@@ -16,6 +16,7 @@ RequestSession::RequestSession(caf::actor_config& config, std::shared_ptr<const 
 
 caf::behavior RequestSession::make_behavior() {
   return {
+      [this](const Message<messages::TokensGenerated>& message) { on_tokens(wire::decode(*message)); },
       [this](const Message<messages::SubmitRequest>& message) { on_submit(*message); },
       [this](const Message<messages::ResponseFound>& message) { on_found(*message); },
       [this](const Message<messages::ResponseMissing>& message) {
@@ -31,7 +32,6 @@ caf::behavior RequestSession::make_behavior() {
       [this](const Message<messages::PromptScored>& message) {
         if (generation_ && phase_ != Phase::kFinishing) generation_->on_scored(wire::decode(*message));
       },
-      [this](const Message<messages::TokensGenerated>& message) { on_tokens(wire::decode(*message)); },
       [this](const Message<messages::GrantCredit>& message) { on_credit(message->getDeltas()); },
       [this](const Message<messages::Cancel>& message) {
         request_.request = RequestId{message->getRequest()};  // it may be the first to arrive

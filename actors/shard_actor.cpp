@@ -39,10 +39,10 @@ class ShardActor final : public ActorBase {
 
   caf::behavior make_behavior() override {
     return {
+        [this](const Message<messages::ForwardPlan>& message) { on_plan(message); },
         [this](const Message<messages::LoadShard>& message) { on_load(message); },
         [this](const Message<messages::EnterEpoch>& message) { on_enter(*message); },
         [this](const Message<messages::LeaveEpoch>& message) { on_leave(GroupEpoch{message->getEpoch()}); },
-        [this](const Message<messages::ForwardPlan>& message) { on_plan(message); },
         // From the compute thread: noted here, then told to the supervisor.
         [this](const Message<ShardFailed>& message) { tell(supervisor_, message); },
         [this](WatchAtom) { on_watch(); },

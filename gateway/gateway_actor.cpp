@@ -49,6 +49,7 @@ class Behaviour final : public caf::event_based_actor {
       return caf::exit_reason::unhandled_exception;
     });
     return {
+        [this](const Message<messages::TokenDelta>& message) { gateway_.delta(message); },
         // From the loop thread.
         [this](const Message<messages::SubmitRequest>& message) { on_submit(message); },
         [this](const Message<messages::Cancel>& message) { on_cancel(message); },
@@ -64,7 +65,6 @@ class Behaviour final : public caf::event_based_actor {
           if (auto found = sessions_.find(message->getRequest()); found != sessions_.end()) found->second.admitted = true;
           gateway_.admitted(message);
         },
-        [this](const Message<messages::TokenDelta>& message) { gateway_.delta(message); },
         [this](const Message<messages::RequestFinished>& message) { on_finished(message); },
         // From the router and the node supervisor.
         [this](const Message<messages::DirectoryChanged>& message) {

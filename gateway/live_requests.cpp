@@ -1,6 +1,9 @@
 // See live_requests.h.
 #include "gateway/live_requests.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace troupe::gateway {
 
 RequestId LiveRequests::add(EngineSink& sink) {
@@ -31,7 +34,8 @@ void LiveRequests::finished(messages::RequestFinished::Reader message) {
   sink->finished(message);
 }
 
-EngineCall::EngineCall(LiveRequests& live, const ModelRequest& request, EngineSink& sink) : live_(live), id_(live.add(sink)) {
+EngineCall::EngineCall(LiveRequests& live, const ModelRequest& request, EngineSink& sink)
+    : live_(live), id_(live.add(sink)), least_grant_(std::max(request.credit / 2, 1U)) {
   live_.engine()->submit(build_submit(id_, request));
 }
 
@@ -47,7 +51,8 @@ void EngineCall::cancel_silently() {
 }
 
 void EngineCall::grant(std::uint32_t deltas) {
-  if (running_ && deltas > 0) live_.engine()->grant_credit(id_, deltas);
+  owed_ += deltas;
+  if (running_ && owed_ >= least_grant_) live_.engine()->grant_credit(id_, std::exchange(owed_, 0));
 }
 
 }  // namespace troupe::gateway

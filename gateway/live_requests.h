@@ -53,7 +53,8 @@ class EngineCall {
   void cancel();
   /// Nobody is interested any more: nothing comes after this.
   void cancel_silently();
-  /// Credits of deltas whose bytes have left.
+  /// Credits of deltas whose bytes have left. They travel in one message for half of what the request was given: a message a token would
+  /// wake the engine's threads once more a step.
   void grant(std::uint32_t deltas);
   /// The sink calls this when finished() came.
   void ended() { running_ = false; }
@@ -62,6 +63,8 @@ class EngineCall {
  private:
   LiveRequests& live_;
   RequestId id_;
+  std::uint32_t least_grant_;  // credits worth a message
+  std::uint32_t owed_ = 0;     // granted here, not yet told
   bool running_ = true;
 };
 

@@ -53,6 +53,17 @@ TEST_CASE("a chat completion, whole") {
   CHECK(submitted[0]->getRequest() != submitted[1]->getRequest());
 }
 
+TEST_CASE("credits go back in few messages, and in time") {
+  GatewayOptions options;
+  options.limits.credit = 20;
+  RunningGateway running(options);
+  TestClient client(running.port());
+  auto answer = client.post("/v1/chat/completions", chat_body("words=205", {{"stream", true}}));
+  REQUIRE(answer.events().size() == 205 + 3);
+  CHECK(running.engine.grants() > 0);
+  CHECK(running.engine.grants() <= 20);  // at least ten at a time
+}
+
 TEST_CASE("a chat completion, streamed") {
   RunningGateway running;
   TestClient client(running.port());

@@ -9,6 +9,7 @@
 #include "messages/error_reasons.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -59,6 +60,7 @@ class FakeEngine final : public EnginePort {
   }
 
   void grant_credit(RequestId request, std::uint32_t deltas) override {
+    grants_++;
     auto found = sessions_.find(request.value);
     if (found == sessions_.end()) return;
     found->second.credit += deltas;
@@ -75,6 +77,7 @@ class FakeEngine final : public EnginePort {
   std::vector<std::uint64_t> cancels() const { return copy(cancels_); }
   std::vector<std::uint64_t> silent_cancels() const { return copy(silent_cancels_); }
   std::vector<std::uint64_t> closed() const { return copy(closed_); }
+  std::uint64_t grants() const { return grants_; }
 
   static Message<messages::DirectoryChanged> directory(const std::string& model = "tiny", std::uint32_t replicas = 1) {
     return Message<messages::DirectoryChanged>::build([&](messages::DirectoryChanged::Builder out) {
@@ -171,6 +174,7 @@ class FakeEngine final : public EnginePort {
   mutable std::mutex mutex_;
   std::vector<Message<messages::SubmitRequest>> submitted_;
   std::vector<std::uint64_t> cancels_, silent_cancels_, closed_;
+  std::atomic<std::uint64_t> grants_ = 0;
 };
 
 }  // namespace troupe::gateway
