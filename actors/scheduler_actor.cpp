@@ -32,6 +32,11 @@ class SchedulerActor final : public ActorBase {
 
   caf::behavior make_behavior() override {
     return {
+        [this](const Message<messages::ForwardResult>& message) {
+          metrics_.step_took(message->getComputeMicros() / 1e6);
+          scheduler_.on_result(wire::decode(*message), now());
+          flush();
+        },
         [this](const Message<messages::AdmitSequence>& message) { on_admit(*message); },
         [this](const Message<messages::AppendPrompt>& message) { on_page(*message); },
         [this](const Message<messages::AbortSequence>& message) { on_abort(wire::decode(*message)); },
@@ -41,11 +46,6 @@ class SchedulerActor final : public ActorBase {
         },
         [this](const Message<messages::BlocksLeased>& message) {
           scheduler_.on_blocks_leased(wire::decode(*message), now());
-          flush();
-        },
-        [this](const Message<messages::ForwardResult>& message) {
-          metrics_.step_took(message->getComputeMicros() / 1e6);
-          scheduler_.on_result(wire::decode(*message), now());
           flush();
         },
         [](const Message<messages::MovesFinished>&) {},  // only copies are planned so far, and their plan's result covers them
@@ -203,17 +203,17 @@ class SchedulerActor final : public ActorBase {
     if (requests_.close_admission(refused.request, refused.first_choice)) demonitor(session);
   }
 
-  /// Sends what the last call left, plans before deliveries.
+  /// Sends what the last call left, plans before deliveries, and to the tier what there is before what is asked for.
   void flush() {
     auto out = scheduler_.take_output();
-    for (const auto& match : out.matches) tell(tier_, wire::encode(match));
-    for (const auto& lease : out.leases) tell(tier_, wire::encode(lease));
     for (const auto& plan : out.plans) {
       const auto message = wire::encode(plan);
       for (const auto& shard : shards_) tell(shard, message);
     }
     for (const auto& publish : out.publishes) tell(tier_, wire::encode(publish));
     for (const auto& release : out.releases) tell(tier_, wire::encode(release));
+    for (const auto& match : out.matches) tell(tier_, wire::encode(match));
+    for (const auto& lease : out.leases) tell(tier_, wire::encode(lease));
     for (const auto& admitted : out.admitted) tell(requests_.session(admitted.request), wire::encode(admitted));
     for (const auto& refused : out.refused) refuse(refused);
     for (const auto& scored : out.scored) tell(requests_.session(scored.request), wire::encode(scored));

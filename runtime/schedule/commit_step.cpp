@@ -40,6 +40,9 @@ void Scheduler::State::on_result(const plan::ForwardResult& result, TimePoint no
   in_flight_.pop_front();
   TROUPE_CHECK(result.tokens.size() == note.samples.size());
   last_result_ = result.step;
+  if (busy_since_) delivery_.note_wait(now - *busy_since_ - std::chrono::microseconds(result.compute_us));
+  busy_since_.reset();
+  if (!in_flight_.empty()) busy_since_ = now;
   ++counters_.steps;
   cost_.observe(note.load, result.compute_us);
   if (note.limit_us > 0 && result.compute_us > note.limit_us) ++counters_.stall_overruns;

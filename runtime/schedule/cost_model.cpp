@@ -2,80 +2,77 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <functional>
 
 namespace troupe::schedule {
 namespace {
-constexpr double kForget = 0.98;       // a step counts half after 34 more
-constexpr double kPriorWeight = 1e-3;  // of a step at unit inputs
-// Per scaled unit: base 2 ms, 8 decode rows 4 ms, 64 prefill tokens 64 ms, 65,536 positions read 3 ms.
-constexpr std::array<double, 4> kPrior{2000.0, 4000.0, 64000.0, 3000.0};
+// Base 2 ms, a decode row 0.5 ms, a prompt token 1 ms, 65,536 positions read 3 ms for decode rows and 1 ms for prompts.
+constexpr std::array<double, 5> kPrior{2000.0, 500.0, 1000.0, 3000.0 / 65536, 1000.0 / 65536};
+constexpr double kDrift = 0.01, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
+constexpr double kNoise = 0.1;                        // of a step's time
+constexpr double kNoiseUs = 100.0;
+constexpr double kOutlier = 4.0;       // standard deviations; a step beyond is one that something held up
+constexpr std::size_t kTolerated = 3;  // steps of the last 64 that may exceed the margin
+constexpr double kFirstMargin = 1.1, kMostMargin = 1.5;
 }  // namespace
 
 StepLoad StepLoad::with_chunk(std::uint32_t position, std::uint32_t rows) const {
   StepLoad load = *this;
   load.prefill_tokens += rows;
-  load.context_read += std::uint64_t{rows} * position + std::uint64_t{rows} * (rows + 1ULL) / 2;
+  load.prefill_context += std::uint64_t{rows} * position + std::uint64_t{rows} * (rows + 1ULL) / 2;
   return load;
 }
 
 StepLoad StepLoad::with_decode(std::uint32_t position) const {
   StepLoad load = *this;
   ++load.decode_rows;
-  load.context_read += position + 1ULL;
+  load.decode_context += position + 1ULL;
   return load;
 }
 
-CostModel::CostModel() : costs_(kPrior) {}
+CostModel::CostModel() : costs_(kPrior), margin_(kFirstMargin) {
+  for (std::size_t i = 0; i < kTerms; ++i) covariance_[i][i] = kPrior[i] * kPrior[i];
+}
 
 CostModel::Vector CostModel::inputs(const StepLoad& load) {
-  return {1.0, load.decode_rows / kScale[1], load.prefill_tokens / kScale[2], static_cast<double>(load.context_read) / kScale[3]};
+  return {1.0, static_cast<double>(load.decode_rows), static_cast<double>(load.prefill_tokens), static_cast<double>(load.decode_context),
+          static_cast<double>(load.prefill_context)};
 }
 
 void CostModel::observe(const StepLoad& load, std::uint32_t compute_us) {
-  const Vector x = inputs(load);
-  for (std::size_t i = 0; i < kTerms; ++i) {
-    for (std::size_t j = 0; j < kTerms; ++j) products_[i][j] = kForget * products_[i][j] + x[i] * x[j];
-    targets_[i] = kForget * targets_[i] + x[i] * compute_us;
-  }
+  if (load.prefill_tokens > 0) note_error(compute_us / std::max(predict_us(load), 1.0));
+  correct(inputs(load), compute_us);
   smoothed_us_ = smoothed_us_ == 0 ? compute_us : 0.9 * smoothed_us_ + 0.1 * compute_us;
-  solve();
 }
 
-/// Solves (sum x x^T + prior) c = sum x t + prior; a cost that comes out negative is fixed at zero and the rest solved again.
-void CostModel::solve() {
-  std::array<bool, kTerms> fixed{};
-  for (std::size_t pass = 0; pass < kTerms; ++pass) {
-    std::array<Vector, kTerms> a = products_;
-    Vector b = targets_;
-    for (std::size_t i = 0; i < kTerms; ++i) {
-      a[i][i] += kPriorWeight;
-      b[i] += kPriorWeight * kPrior[i];
-    }
-    for (std::size_t i = 0; i < kTerms; ++i) {
-      if (!fixed[i]) continue;
-      for (std::size_t j = 0; j < kTerms; ++j) a[i][j] = a[j][i] = i == j ? 1.0 : 0.0;
-      b[i] = 0.0;
-    }
-    // Gaussian elimination; the matrix is symmetric and positive definite, so no pivoting is needed.
-    for (std::size_t i = 0; i < kTerms; ++i)
-      for (std::size_t row = i + 1; row < kTerms; ++row) {
-        const double factor = a[row][i] / a[i][i];
-        for (std::size_t j = i; j < kTerms; ++j) a[row][j] -= factor * a[i][j];
-        b[row] -= factor * b[i];
-      }
-    for (std::size_t i = kTerms; i-- > 0;) {
-      for (std::size_t j = i + 1; j < kTerms; ++j) b[i] -= a[i][j] * b[j];
-      b[i] /= a[i][i];
-    }
-    bool negative = false;
-    for (std::size_t i = 0; i < kTerms; ++i)
-      if (b[i] < 0) fixed[i] = negative = true;
-    if (negative) continue;
-    costs_ = b;
-    return;
+void CostModel::correct(const Vector& x, double measured_us) {
+  Vector gain{};  // covariance times x, until divided by the variance
+  double predicted_us = 0;
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    predicted_us += costs_[i] * x[i];
+    const double drift = x[i] > 0 ? kDrift * costs_[i] + kPriorDrift * kPrior[i] : 0.0;
+    covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, kPrior[i] * kPrior[i]);  // never less sure than at the start
   }
-  for (double& cost : costs_) cost = std::max(cost, 0.0);
+  // Of the predicted time: noise of the measured one would give the lucky steps more weight.
+  double variance = kNoiseUs * kNoiseUs + kNoise * kNoise * predicted_us * predicted_us;
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    for (std::size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * x[j];
+    variance += gain[i] * x[i];
+  }
+  const double bound = kOutlier * std::sqrt(variance);
+  const double error = std::clamp(measured_us - predicted_us, -bound, bound);
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    costs_[i] = std::max(costs_[i] + gain[i] / variance * error, 0.0);
+    for (std::size_t j = 0; j < kTerms; ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
+  }
+}
+
+void CostModel::note_error(double ratio) {
+  ratios_[ratios_at_++ % ratios_.size()] = static_cast<float>(ratio);
+  if (ratios_at_ < ratios_.size() / 4) return;  // the first steps tell of the prior
+  auto sorted = ratios_;                        // zeros where nothing was measured yet
+  std::nth_element(sorted.begin(), sorted.begin() + kTolerated, sorted.end(), std::greater<>());
+  margin_ = std::clamp<double>(sorted[kTolerated], 1.0, kMostMargin);
 }
 
 double CostModel::predict_us(const StepLoad& load) const {
@@ -89,7 +86,7 @@ std::uint32_t CostModel::largest_chunk(const StepLoad& load, std::uint32_t posit
   std::uint32_t fits = 0, above = max_rows + 1;
   while (fits + 1 < above) {
     const std::uint32_t rows = fits + (above - fits) / 2;
-    (predict_us(load.with_chunk(position, rows)) <= limit_us ? fits : above) = rows;
+    (predict_us(load.with_chunk(position, rows)) * margin_ <= limit_us ? fits : above) = rows;
   }
   return fits;
 }

@@ -1,8 +1,11 @@
-// CostModel: predicted compute time of a step, t = base + decode rows + prefill tokens + context read, each times a fitted cost.
-// Ridge regression over exponentially forgotten steps; the prior is weak and pessimistic, so the first measured steps replace it.
+// CostModel: predicted compute time of a step, t = base + decode rows + prefill tokens + positions read by each, each times a fitted cost.
+// A Kalman filter over measured steps: what a step does not contain it says nothing about, so an hour of decoding does not wear away
+// what a prompt costs. The prior is pessimistic and uncertain: the first measured steps replace it.
 // Owned by the Scheduler, on its thread. Invariant: every cost is >= 0, so time never falls with a larger chunk.
+// Source: R. E. Kalman, "A new approach to linear filtering and prediction problems", 1960, with the state as a random walk.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace troupe::schedule {
@@ -11,7 +14,8 @@ namespace troupe::schedule {
 struct StepLoad {
   std::uint32_t decode_rows = 0;
   std::uint32_t prefill_tokens = 0;
-  std::uint64_t context_read = 0;  // positions that all rows attend to, summed
+  std::uint64_t decode_context = 0;   // positions that the decode rows attend to, summed
+  std::uint64_t prefill_context = 0;  // likewise of prompt tokens; cheaper, since a tile of keys serves many rows
   /// With a chunk of `rows` positions from `position` on.
   StepLoad with_chunk(std::uint32_t position, std::uint32_t rows) const;
   StepLoad with_decode(std::uint32_t position) const;
@@ -22,22 +26,25 @@ class CostModel {
   CostModel();
   void observe(const StepLoad& load, std::uint32_t compute_us);
   double predict_us(const StepLoad& load) const;
-  /// Largest chunk (0...max_rows) from `position` on that keeps the step within `limit_us`.
+  /// Most of the steps with prompt tokens took no longer than predict_us() times this; >= 1.
+  double margin() const { return margin_; }
+  /// Largest chunk (0...max_rows) from `position` on with which the step stays within `limit_us`, margin included.
   std::uint32_t largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const;
-  double prefill_token_us() const { return costs_[2] / kScale[2]; }
+  double prefill_token_us() const { return costs_[2]; }
   double smoothed_step_us() const { return smoothed_us_; }
 
  private:
-  static constexpr std::size_t kTerms = 4;
-  // Brings the four inputs to a like size, which keeps the equations well conditioned.
-  static constexpr std::array<double, kTerms> kScale{1.0, 8.0, 64.0, 65536.0};
+  static constexpr std::size_t kTerms = 5;
   using Vector = std::array<double, kTerms>;
   static Vector inputs(const StepLoad& load);
-  void solve();
+  void correct(const Vector& x, double measured_us);
+  void note_error(double ratio);
 
-  std::array<Vector, kTerms> products_{};  // sum of x x^T, forgotten exponentially
-  Vector targets_{};                       // sum of x t
-  Vector costs_{};                         // us for kScale[i] units of input i
+  Vector costs_;                             // us a unit of each input
+  std::array<Vector, kTerms> covariance_{};  // of costs_
+  std::array<float, 64> ratios_{};           // measured over predicted, of the last steps with prompt tokens
+  std::size_t ratios_at_ = 0;
+  double margin_;
   double smoothed_us_ = 0;
 };
 

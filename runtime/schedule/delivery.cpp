@@ -6,8 +6,8 @@
 
 namespace troupe::schedule {
 namespace {
-constexpr double kUnwindowedDeliveryUs = 1000.0;  // one message, one write
-constexpr SequenceNumber kStaggers = 8;           // parts of a window over which the sequences are spread
+constexpr double kLeastDeliveryUs = 1000.0;  // one message, one write
+constexpr SequenceNumber kStaggers = 8;      // parts of a window over which the sequences are spread
 }  // namespace
 
 void append(TopLogprobs& to, const TopLogprobs& from) {
@@ -60,15 +60,16 @@ std::optional<TimePoint> Delivery::next_due() const {
   return waiting_.begin()->first;
 }
 
-void Delivery::note_lateness(TimePoint::duration late) {
-  lateness_us_[lateness_at_++ % lateness_us_.size()] = std::chrono::duration<float, std::micro>(late).count();
+double RecentTimes::p99_us() const {
+  auto sorted = us_;
+  std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
+  return sorted[1];
 }
 
 double Delivery::cost_us() const {
-  if (!windowed_) return kUnwindowedDeliveryUs;
-  auto sorted = lateness_us_;  // zeros where nothing was measured yet
-  std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
-  return std::chrono::duration<double, std::micro>(window_).count() + sorted[1];
+  const double on_top = std::max(kLeastDeliveryUs, 2 * waits_.p99_us());
+  if (!windowed_) return on_top;
+  return std::chrono::duration<double, std::micro>(window_).count() + std::max(lateness_.p99_us(), on_top);
 }
 
 }  // namespace troupe::schedule

@@ -12,6 +12,18 @@
 
 namespace troupe::schedule {
 
+/// The last 128 of some times.
+class RecentTimes {
+ public:
+  void note(TimePoint::duration time) { us_[at_++ % us_.size()] = std::chrono::duration<float, std::micro>(time).count(); }
+  /// 99th percentile, us; times that were not measured yet count as none.
+  double p99_us() const;
+
+ private:
+  std::array<float, 128> us_{};
+  std::size_t at_ = 0;
+};
+
 class Delivery {
  public:
   Delivery(std::uint32_t window_ms, std::uint32_t window_from) : window_(window_ms), window_from_(window_from) {}
@@ -25,26 +37,26 @@ class Delivery {
   template <class Find>
   void flush_due(TimePoint now, Find find, std::vector<TokensGenerated>& out) {
     while (!waiting_.empty() && waiting_.begin()->first <= now) {
-      note_lateness(now - waiting_.begin()->first);
+      lateness_.note(now - waiting_.begin()->first);
       send(*find(waiting_.begin()->second), now, out);
     }
   }
   void forget(const Sequence& sequence) { waiting_.erase({sequence.due, sequence.number}); }
   void set_running(std::size_t sequences) { windowed_ = sequences >= window_from_ && window_.count() > 0; }
   std::optional<TimePoint> next_due() const;
-  /// Window plus the measured 99th percentile of how late windows end: what delivery takes out of the stall budget, in us.
+  /// Time between two results beyond the compute time of the second: the gap between steps, and how late the result was heard.
+  void note_wait(TimePoint::duration wait) { waits_.note(wait); }
+  /// What delivery takes out of the stall budget, in us: the window, and the measured 99th percentile of what comes on top of it, which is
+  /// how late windows end or, twice (a token has as many hops before it again), how late results are heard.
   double cost_us() const;
 
  private:
   void send(Sequence& sequence, TimePoint now, std::vector<TokensGenerated>& out);
-  void note_lateness(TimePoint::duration late);
-
   std::chrono::milliseconds window_;
   std::uint32_t window_from_;
   bool windowed_ = false;
   std::set<std::pair<TimePoint, SequenceNumber>> waiting_;
-  std::array<float, 128> lateness_us_{};  // ring of the last windows
-  std::size_t lateness_at_ = 0;
+  RecentTimes lateness_, waits_;
 };
 
 void append(TopLogprobs& to, const TopLogprobs& from);

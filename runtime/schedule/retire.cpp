@@ -90,6 +90,7 @@ void Scheduler::State::on_group_lost(GroupEpoch epoch, bool final, const Error& 
   free_slots_.clear();
   slots_made_ = 0;
   last_step_ = last_result_ = StepNumber{};
+  busy_since_.reset();
   lease_asked_ = 0;
   lease_short_ = admission_hold_ = prefill_starved_ = false;
   published_keys_.clear();

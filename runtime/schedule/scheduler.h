@@ -34,11 +34,11 @@ struct SchedulerOptions {
 
 /// What a call left to be sent, in this order. Moved out by take_output().
 struct SchedulerOutput {
-  std::vector<kv::Match> matches;
-  std::vector<kv::LeaseBlocks> leases;
   std::vector<plan::ForwardPlan> plans;  // to every shard
   std::vector<kv::PublishBlocks> publishes;
   std::vector<kv::ReleaseBlocks> releases;
+  std::vector<kv::Match> matches;  // behind what they may find
+  std::vector<kv::LeaseBlocks> leases;
   std::vector<SequenceAdmitted> admitted;
   std::vector<AdmissionRefused> refused;
   std::vector<TokensGenerated> tokens;

@@ -79,6 +79,9 @@ class Scheduler::State {
   void unmatch_candidates();
   bool may_match_more() const;
   Sequence* next_waiting(TimePoint now);
+  static std::uint32_t most_matched(const Sequence& sequence);
+  std::uint32_t prefix_in_flight(const Sequence& sequence) const;
+  bool waits_for_prefix(const Sequence& sequence) const;
   SequenceView view_of(const Sequence& sequence, TimePoint now) const;
   std::uint32_t blocks_wanted(const Sequence& sequence) const;  // from the lease, to start it
   std::uint32_t prefill_backlog() const;
@@ -145,6 +148,7 @@ class Scheduler::State {
   std::uint32_t context_tokens_ = 0;
   std::deque<PlanInFlight> in_flight_;
   StepNumber last_step_, last_result_;
+  std::optional<TimePoint> busy_since_;  // the last result, if the shards had the next plan already
   std::set<std::uint32_t> free_slots_;
   std::uint32_t slots_made_ = 0;
   std::vector<SequenceSlot> to_drop_;  // told to the shards by the next plan

@@ -16,7 +16,11 @@ void Scheduler::State::start_sequences(TimePoint now) {
   if (running_.empty() && leaving_.empty()) admission_hold_ = false;
   start_matched();
   while (start_is_stuck()) resolve_stuck_start(now);
-  while (may_match_more()) begin_match(*next_waiting(now));
+  while (may_match_more()) {
+    Sequence* next = next_waiting(now);
+    if (next == nullptr) return;  // all wait for a prefix that is being computed
+    begin_match(*next);
+  }
 }
 
 /// In the order chosen: a later candidate never takes the blocks that an earlier one waits for.
@@ -58,29 +62,61 @@ SequenceView Scheduler::State::view_of(const Sequence& sequence, TimePoint now) 
   return view;
 }
 
+/// Positions of `sequence` that sequences ahead of it will compute, and that it could share then.
+std::uint32_t Scheduler::State::prefix_in_flight(const Sequence& sequence) const {
+  if (sequence.cold_start) return 0;
+  std::uint32_t most = 0;
+  const auto compare = [&](const Sequence& ahead) {
+    // Keys are chained: where two differ, all behind them do.
+    const std::size_t keys = std::min(sequence.keys.size(), ahead.keys.size());
+    const auto differ = std::mismatch(ahead.keys.begin(), ahead.keys.begin() + static_cast<std::ptrdiff_t>(keys), sequence.keys.begin());
+    const auto common = static_cast<std::uint32_t>(differ.first - ahead.keys.begin()) * kBlockTokens;
+    const std::uint32_t usable = std::min(common, most_matched(sequence));
+    if (usable > ahead.computed) most = std::max(most, usable - ahead.computed);
+  };
+  for (const Sequence* ahead : candidates_) compare(*ahead);
+  for (const Sequence* ahead : running_)
+    if (ahead->computed < ahead->prefill_end) compare(*ahead);
+  return most;
+}
+
+/// Waits while someone ahead computes what it could share: prompts run in the order of their start, so its own rows would come no sooner.
+/// Who waits holds nothing, and who is waited for runs or is about to, so this ends with its prompt, whatever becomes of it.
+bool Scheduler::State::waits_for_prefix(const Sequence& sequence) const {
+  const std::uint32_t shared = prefix_in_flight(sequence);
+  return shared > 0 && shared * cost_.prefill_token_us() > cost_.predict_us({});  // the price is one step more
+}
+
+/// Taken out of the queue; null if all wait for a prefix.
 Sequence* Scheduler::State::next_waiting(TimePoint now) {
-  auto best = waiting_.begin();
-  SequenceView best_view = view_of(**best, now);
-  for (auto at = best + 1; at != waiting_.end(); ++at) {
+  auto best = waiting_.end();
+  SequenceView best_view;
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) {
     const SequenceView view = view_of(**at, now);
-    if (!policy_->starts_before(view, best_view)) continue;
+    if ((best != waiting_.end() && !policy_->starts_before(view, best_view)) || waits_for_prefix(**at)) continue;
     best = at;
     best_view = view;
   }
+  if (best == waiting_.end()) return nullptr;
   Sequence* sequence = *best;
   waiting_.erase(best);
   return sequence;
+}
+
+/// Positions that a sequence may take from the cache.
+std::uint32_t Scheduler::State::most_matched(const Sequence& sequence) {
+  if (sequence.cold_start) return 0;
+  std::uint32_t most = static_cast<std::uint32_t>(sequence.tokens.size()) - 1;  // one row at least, to draw from
+  // The row before the first scored token must be computed.
+  if (sequence.scores && sequence.admission->scores_wanted()) most = std::min(most, sequence.admission->next_score - 1);
+  return most;
 }
 
 void Scheduler::State::begin_match(Sequence& sequence) {
   kv::Match match;
   match.epoch = epoch_;
   match.lock = next_lock();
-  match.max_tokens = static_cast<std::uint32_t>(sequence.tokens.size()) - 1;  // one row at least, to draw from
-  // The row before the first scored token must be computed.
-  if (sequence.scores && sequence.admission->scores_wanted())
-    match.max_tokens = std::min(match.max_tokens, sequence.admission->next_score - 1);
-  if (sequence.cold_start) match.max_tokens = 0;
+  match.max_tokens = most_matched(sequence);
   extend_keys(sequence, static_cast<std::uint32_t>(sequence.tokens.size()) / kBlockTokens);
   match.keys = sequence.keys;
   match.tokens = sequence.tokens;

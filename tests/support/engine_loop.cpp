@@ -102,14 +102,14 @@ void EngineLoop::pump() {
     schedule::SchedulerOutput out = scheduler_.take_output();
     more = !out.matches.empty() || !out.leases.empty();
     wake_at_ = out.wake_at;
-    // The tier answers in the order in which it is asked; publications and releases come behind, as from one sender.
+    for (auto& plan : out.plans) plans_.push_back(std::move(plan));
+    // The tier answers in the order in which it is told and asked, as from one sender.
     std::vector<kv::PrefixMatched> matched;
     std::vector<kv::BlocksLeased> leased;
-    for (const auto& match : out.matches) matched.push_back(tier_.match(match));
-    for (const auto& lease : out.leases) leased.push_back(tier_.lease(lease));
-    for (auto& plan : out.plans) plans_.push_back(std::move(plan));
     for (const auto& publish : out.publishes) tier_.publish(publish);
     for (const auto& release : out.releases) tier_.release(release);
+    for (const auto& match : out.matches) matched.push_back(tier_.match(match));
+    for (const auto& lease : out.leases) leased.push_back(tier_.lease(lease));
     for (const auto& refused : out.refused) {
       for (LoopOutput& output : outputs_.at(refused.request)) {
         output.finish = schedule::Finish::kFailed;

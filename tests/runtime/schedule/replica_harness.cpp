@@ -93,8 +93,6 @@ void ReplicaHarness::drain() {
 
 void ReplicaHarness::pump() {
   SchedulerOutput output = scheduler_.take_output();
-  for (auto& match : output.matches) to_tier_.push_back(std::move(match));
-  for (auto& lease : output.leases) to_tier_.push_back(std::move(lease));
   for (auto& plan : output.plans) {
     require(plan.epoch == epoch_, "plan of another epoch");
     shard_.accept(plan);
@@ -112,6 +110,8 @@ void ReplicaHarness::pump() {
         require(!shard_.named_in_flight(block), "released block " + std::to_string(block) + " while a plan in flight names it");
     to_tier_.push_back(std::move(release));
   }
+  for (auto& match : output.matches) to_tier_.push_back(std::move(match));
+  for (auto& lease : output.leases) to_tier_.push_back(std::move(lease));
   for (const auto& message : output.admitted) outcomes_.at(message.request.value).admitted = true;
   for (const auto& message : output.refused) outcomes_.at(message.request.value).refused = message.error;
   for (const auto& message : output.scored) take(message);
