@@ -25,9 +25,19 @@ constexpr Scheme kSchemes[] = {
     {"fp32, KV fp32, Q4_0", kernels::Activations::kFp32, kernels::KvFormat::kFp32, kernels::StorageType::kQ4_0},
     {"int8, KV fp32, F16", kernels::Activations::kInt8Group32, kernels::KvFormat::kFp32, kernels::StorageType::kF16},
 };
+/// Every combination of the lists: a new activation scheme or KV format is covered as it is.
+std::vector<Scheme> all_schemes() {
+  std::vector<Scheme> all;
+  for (const kernels::Activations activations : kernels::kAllActivations)
+    for (const kernels::KvFormat kv_format : kernels::kAllKvFormats)
+      for (const kernels::StorageType weights : {kernels::StorageType::kQ4_1, kernels::StorageType::kBF16})
+        all.push_back({"of the lists", activations, kv_format, weights});
+  return all;
+}
 
-test::LoadedModel load(const Scheme& scheme, const std::string& isa, std::size_t threads = 1) {
+test::LoadedModel load(const Scheme& scheme, const std::string& isa, std::size_t threads = 1, std::size_t head_dim = 16) {
   test::TinyModelOptions tiny;
+  tiny.head_dim = head_dim;
   tiny.type = scheme.weights;
   tiny.vocabulary = kVocabulary;
   return test::load_for_test(test::write_tiny_model(test::scratch_folder(), tiny), scheme.activations, isa, threads);
@@ -118,6 +128,39 @@ TEST_CASE("On every ISA level, on one thread or more", "[equality][many]") {
       }
     }
   }
+}
+
+TEST_CASE("Every activation scheme and KV format, on every ISA level", "[equality]") {
+  for (const Scheme& scheme : all_schemes()) {
+    CAPTURE(static_cast<int>(scheme.activations), static_cast<int>(scheme.kv_format), static_cast<int>(scheme.weights));
+    test::LoadedModel reference = load(scheme, "ref");
+    const test::EqualityCase wanted = make(reference, scheme, 4, 40, 6);
+    for (const std::string& level : kernels::cpu_isa_levels()) {
+      CAPTURE(level);
+      test::LoadedModel model = load(scheme, level, 2);
+      test::EqualityCase got = wanted;
+      got.model = &model;
+      test::check_batch(got);
+      test::check_chunks(got, {7});
+    }
+  }
+}
+
+TEST_CASE("Heads of sizes that have kernels of their own", "[equality][many]") {
+  for (const std::size_t head_dim : {64, 80, 128})
+    for (const Scheme& scheme : kSchemes) {
+      CAPTURE(head_dim, scheme.name);
+      test::LoadedModel reference = load(scheme, "ref", 1, head_dim);
+      const test::EqualityCase wanted = make(reference, scheme, 5, 66, 6);
+      for (const std::string& level : kernels::cpu_isa_levels()) {
+        CAPTURE(level);
+        test::LoadedModel model = load(scheme, level, 2, head_dim);
+        test::EqualityCase got = wanted;
+        got.model = &model;
+        test::check_batch(got);
+        if (level != "ref") test::check_chunks(got, {1, 33});
+      }
+    }
 }
 
 TEST_CASE("The tokens are worth comparing", "[equality]") {
