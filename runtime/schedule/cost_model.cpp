@@ -8,8 +8,8 @@ namespace troupe::schedule {
 namespace {
 // Base 2 ms, a decode row 0.5 ms, a prompt token 1 ms, 65,536 positions read 3 ms for decode rows and 1 ms for prompts.
 constexpr std::array<double, 5> kPrior{2000.0, 500.0, 1000.0, 3000.0 / 65536, 1000.0 / 65536};
-constexpr double kDrift = 0.01, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
-constexpr double kNoise = 0.1;                        // of a step's time
+constexpr double kDrift = 0.08, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
+constexpr double kNoise = 0.05;                       // of a step's time
 constexpr double kNoiseUs = 100.0;
 constexpr double kOutlier = 4.0;       // standard deviations; a step beyond is one that something held up
 constexpr std::size_t kTolerated = 3;  // steps of the last 64 that may exceed the margin

@@ -2,7 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+#include <fstream>
 #include <random>
+#include <sstream>
+#include <string>
 
 namespace troupe::schedule {
 namespace {
@@ -59,7 +63,7 @@ TEST_CASE("a step that something held up does not spoil the model") {
   CostModel model;
   for (int i = 0; i < 50; ++i) model.observe(load_of(4, i % 2 * 100, 200), true_us(load_of(4, i % 2 * 100, 200)));
   model.observe(load_of(4, 100, 200), 20 * true_us(load_of(4, 100, 200)));
-  CHECK(model.predict_us(load_of(4, 100, 200)) < 1.3 * true_us(load_of(4, 100, 200)));
+  CHECK(model.predict_us(load_of(4, 100, 200)) < 1.5 * true_us(load_of(4, 100, 200)));
   CHECK(model.margin() < 1.05);
 }
 
@@ -79,6 +83,39 @@ TEST_CASE("where steps vary, the chunk keeps a distance from the limit") {
   int over = 0;
   for (int i = 0; i < 1000; ++i) over += true_us(streams.with_chunk(500, rows)) * (80 + random() % 41) / 100 > 60000.0;
   CHECK(over < 300);  // without the margin it would be half of them
+}
+
+TEST_CASE("recorded steps are predicted, and few exceed the margin") {
+  for (const char* name : {"newcomer", "unique"}) {
+    INFO(name);
+    std::ifstream file(std::string(TROUPE_TRACES "/") + name + ".txt");
+    REQUIRE(file);
+    CostModel model;
+    double prefill_error = 0, decode_error = 0;
+    int prefills = 0, decodes = 0, beyond = 0, seen = 0;
+    for (std::string line; std::getline(file, line);) {
+      if (line.front() == '#') continue;
+      StepLoad load;
+      double us = 0;
+      std::istringstream(line) >> load.decode_rows >> load.prefill_tokens >> load.decode_context >> load.prefill_context >> us;
+      const double predicted = model.predict_us(load);
+      const bool learned = ++seen > 6;
+      if (learned && load.prefill_tokens > 0) {
+        prefill_error += std::abs(predicted - us) / us;
+        ++prefills;
+        beyond += us > predicted * model.margin();
+      } else if (learned) {
+        decode_error += std::abs(predicted - us) / us;
+        ++decodes;
+      }
+      model.observe(load, static_cast<std::uint32_t>(us));
+    }
+    REQUIRE(prefills > 30);
+    REQUIRE(decodes > 90);
+    CHECK(prefill_error / prefills < 0.25);
+    CHECK(decode_error / decodes < 0.12);
+    CHECK(beyond < prefills / 5);
+  }
 }
 
 TEST_CASE("costs never go negative, so time grows with the chunk") {
