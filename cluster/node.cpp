@@ -30,12 +30,13 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   actors::CompanySpec spec;
   actors::ReplicaSpec& replica = spec.replica;
   replica.model_name = model.name;
-  replica.model_content = model.content;
+  replica.model_content = model.content.hash;
   replica.tokenizer = model.tokenizer;
   replica.chat_template = model.chat_template;
   replica.scheduler = scheduler_options(options);
   replica.scheduler.context_tokens = model.context_tokens;
   replica.shard = shard_spec(options);
+  replica.shard.known_content = model.content;
   replica.make_engine = [fault = std::move(fault)] { return exec::make_shard_engine(fault); };
   replica.watchdog = std::chrono::milliseconds(options.watchdog_ms);
   if (!options.fault.empty()) replica.epochs.restarts = 100'000;  // tests lose the group on purpose
@@ -102,7 +103,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
     if (!keys) return keys.error();
     api_keys = std::move(*keys);
   }
-  auto model = open_served_model(options.model, options.served_model_name);
+  auto model = open_served_model(options.model, options.served_model_name, base::CacheFolder(cache_folder(options, process_environment)));
   if (!model) return model.error();
 
   auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));

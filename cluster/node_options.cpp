@@ -29,6 +29,16 @@ schedule::SchedulerOptions scheduler_options(const Options& options) {
   return out;
 }
 
+std::filesystem::path cache_folder(const Options& options, const Environment& environment) {
+  if (options.cache_dir.empty() || options.cache_dir == "none") return {};
+  if (options.cache_dir != "auto") return options.cache_dir;
+  // The XDG Base Directory Specification: a path that is not absolute does not count.
+  const char *xdg = environment("XDG_CACHE_HOME"), *home = environment("HOME");
+  if (xdg != nullptr && xdg[0] == '/') return std::filesystem::path(xdg) / "troupe";
+  if (home != nullptr && home[0] == '/') return std::filesystem::path(home) / ".cache" / "troupe";
+  return {};
+}
+
 exec::ShardSpec shard_spec(const Options& options) {
   exec::ShardSpec out;
   out.model_path = options.model;
@@ -38,12 +48,14 @@ exec::ShardSpec shard_spec(const Options& options) {
   out.threads = options.threads;
   out.pin = !options.no_pin;
   out.isa = options.isa;
+  out.cache_folder = cache_folder(options, process_environment).string();
   return out;
 }
 
 BenchOptions bench_options(const Options& options) {
   BenchOptions out;
   out.shard = shard_spec(options);
+  out.shard.cache_in_background = false;
   out.prefill_tokens = static_cast<std::uint32_t>(options.prefill_tokens);
   out.decode_steps = static_cast<std::uint32_t>(options.decode_steps);
   out.context_tokens = static_cast<std::uint32_t>(options.context_tokens);

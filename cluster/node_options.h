@@ -1,12 +1,14 @@
 // Options -> the small structs that each part takes. Pure; any thread.
 #pragma once
 #include "cluster/bench_command.h"
+#include "cluster/option_sources.h"
 #include "cluster/options.h"
 #include "gateway/gateway.h"
 #include "messages/error.h"
 #include "runtime/exec/shard_engine.h"
 #include "runtime/schedule/scheduler.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@ namespace troupe::cluster {
 
 gateway::GatewayOptions gateway_options(const Options& options, std::vector<std::string> api_keys);
 schedule::SchedulerOptions scheduler_options(const Options& options);
+/// Of --cache-dir; "auto" is below $XDG_CACHE_HOME or ~/.cache, and none where neither is known.
+std::filesystem::path cache_folder(const Options& options, const Environment& environment);
 exec::ShardSpec shard_spec(const Options& options);
 BenchOptions bench_options(const Options& options);
 /// An Error names the levels that this machine has.

@@ -91,6 +91,12 @@ std::span<const OptionRow> option_table() {
        .field = &Options::kv_memory,
        .help = "Memory for keys and values, for example 512MiB or 2GiB; 0: the smaller of 25 % of RAM and 16 full contexts",
        .commands = kAll},
+      {.name = "cache-dir",
+       .unit = "path",
+       .field = &Options::cache_dir,
+       .help = "Folder for packed weights (16 GiB of those used last), so that the next start is quick; safe to delete. auto: "
+               "$XDG_CACHE_HOME/troupe or ~/.cache/troupe; none: no cache",
+       .commands = kAll},
       {.name = "policy",
        .unit = "text",
        .field = &Options::policy,

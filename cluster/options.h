@@ -17,6 +17,7 @@ struct Options {
   std::string isa;              // empty: the best
   std::uint64_t threads = 0;    // 0: cores of the process
   bool no_pin = false;
+  std::string cache_dir = "auto";  // "auto": see cache_folder(); "none" or empty: no cache
 
   // Network.
   std::string host = "127.0.0.1";

@@ -5,6 +5,7 @@
 #include "messages/ids.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/weights/content_hash.h"
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +16,7 @@ namespace troupe::cluster {
 struct ServedModel {
   std::string path;
   std::string name;  // in the API
-  Hash128 content;
+  weights::KnownContent content;
   std::uint64_t file_bytes = 0;
   std::uint32_t context_tokens = 0;
   std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -23,6 +24,7 @@ struct ServedModel {
 };
 
 /// Opens and checks the file. `name` empty: the file's name without ".gguf". Errors name file, field and what is wrong.
-Result<ServedModel> open_served_model(const std::string& path, const std::string& name);
+/// The file's hash is looked up in `cache`, and noted there.
+Result<ServedModel> open_served_model(const std::string& path, const std::string& name, const base::CacheFolder& cache);
 
 }  // namespace troupe::cluster

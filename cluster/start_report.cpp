@@ -51,9 +51,9 @@ void StartReport::ready(const Options& options, const ReadyNode& node) {
   std::fprintf(stderr, "model    %s (%s), context %u tokens\n", model.name.c_str(), mebibytes(model.file_bytes).c_str(),
                facts.context_tokens);
   std::fprintf(stderr, "compute  %s\n", facts.description.c_str());
-  std::fprintf(stderr, "memory   weights %s, keys and values %s as %s for %llu tokens (%.1f full contexts; --kv-memory)\n",
-               mebibytes(facts.weight_bytes).c_str(), mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(),
-               static_cast<unsigned long long>(positions),
+  std::fprintf(stderr, "memory   weights %s%s, keys and values %s as %s for %llu tokens (%.1f full contexts; --kv-memory)\n",
+               mebibytes(facts.weight_bytes).c_str(), facts.weights_cached ? " (packed earlier; --cache-dir)" : "",
+               mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(), static_cast<unsigned long long>(positions),
                facts.context_tokens == 0 ? 0.0 : static_cast<double>(positions) / facts.context_tokens);
   std::fprintf(stderr, "access   %s\n", options.api_key_file.empty() ? "no key needed (--api-key-file)" : "API key needed");
   std::fflush(stderr);

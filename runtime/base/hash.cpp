@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstdio>
 #include <stdexcept>
 
 namespace troupe::base {
@@ -46,5 +47,12 @@ Hash128 Hasher::finish() {
 }
 
 Hash128 hash_text(std::string_view text) { return Hasher().add(text).finish(); }
+
+std::string hex(const Hash128& hash) {
+  std::array<char, 33> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(hash.high),
+                static_cast<unsigned long long>(hash.low));
+  return text.data();
+}
 
 }  // namespace troupe::base

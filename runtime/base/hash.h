@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace troupe::base {
@@ -25,5 +26,7 @@ class Hasher {
   void* context_;
 };
 Hash128 hash_text(std::string_view text);
+/// 32 lower-case digits.
+std::string hex(const Hash128& hash);
 
 }  // namespace troupe::base

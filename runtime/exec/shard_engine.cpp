@@ -1,8 +1,11 @@
 #include "runtime/exec/shard_engine.h"
 
 #include "messages/error_reasons.h"
+#include "runtime/base/log.h"
+#include "runtime/base/phase_clock.h"
 #include "runtime/exec/kv_memory.h"
 #include "runtime/weights/gguf_file.h"
+#include "runtime/weights/pack_cache.h"
 
 #include <array>
 #include <cstdio>
@@ -72,6 +75,7 @@ class CpuShardEngine final : public ShardEngine {
     if (!activations) return activations.error();
     const auto kv_format = look_up(kKvFormats, "kv", spec.kv_format);
     if (!kv_format) return kv_format.error();
+    base::PhaseClock clock;
     auto file = weights::GgufFile::open(spec.model_path);
     if (!file) return file.error();
     const auto config = model::read_config(**file);  // before anything large
@@ -86,17 +90,31 @@ class CpuShardEngine final : public ShardEngine {
     const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
     const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
     if (!blocks) return blocks.error();
-    auto model = model::load_model(*file, *backend_, progress);
+    clock.mark("open");
+    const base::CacheFolder folder{std::filesystem::path(spec.cache_folder)};
+    const auto content = weights::content_of((*file)->disk_file(), spec.known_content, folder);
+    if (!content) return content.error();
+    clock.mark("content");
+    auto cache = std::make_unique<weights::PackCache>(folder, content->hash, backend_->pack_layout());
+    auto model = model::load_model(*file, *backend_, progress, cache.get());
     if (!model) return model.error();
     model_ = std::move(*model);
+    cache_ = std::move(cache);
+    clock.mark("weights");
     executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, fault_hook_, false});
-    return facts(**file, spec, *activations, *kv_format, *blocks);
+    clock.mark("executor");
+    ShardFacts facts = describe(spec, *activations, *kv_format, *blocks, content->hash);
+    cache_->write_in_background();
+    if (!spec.cache_in_background) cache_->finish();
+    base::log(base::LogLevel::kDebug, "shard_loaded", clock.fields() + " packed_from=" + (facts.weights_cached ? "cache" : "file"));
+    return facts;
   }
 
-  ShardFacts facts(const weights::GgufFile& file, const ShardSpec& spec, kernels::Activations activations, kernels::KvFormat kv_format,
-                   std::uint32_t blocks) const {
+  ShardFacts describe(const ShardSpec& spec, kernels::Activations activations, kernels::KvFormat kv_format, std::uint32_t blocks,
+                      const Hash128& content) const {
     ShardFacts facts;
-    facts.content = file.content_hash();
+    facts.content = content;
+    facts.weights_cached = cache_->complete();
     facts.numerics = model::numerics_id(facts.content, activations, kv_format);
     facts.device_blocks = blocks;
     facts.context_tokens = static_cast<std::uint32_t>(model_->config().context);
@@ -115,6 +133,7 @@ class CpuShardEngine final : public ShardEngine {
   BackendWrap wrap_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
+  std::unique_ptr<weights::PackCache> cache_;  // reads the model's weights while it writes
   std::unique_ptr<Executor> executor_;
 };
 

@@ -5,10 +5,12 @@
 #include "messages/ids.h"
 #include "runtime/exec/executor.h"
 #include "runtime/plan/forward_plan.h"
+#include "runtime/weights/content_hash.h"
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe::exec {
@@ -23,6 +25,12 @@ struct ShardSpec {
   bool pin = true;
   unsigned spin_us = 60;
   std::string isa;  // "" = best
+  /// Where packed weights and content hashes are kept from start to start; empty: nowhere.
+  std::string cache_folder;
+  /// Packed weights are written while the model serves. False (measurements): load() waits for that.
+  bool cache_in_background = true;
+  /// What the caller knows of the model file, so that it is not read again for its hash.
+  std::optional<weights::KnownContent> known_content;
 };
 
 struct ShardFacts {
@@ -31,7 +39,8 @@ struct ShardFacts {
   std::uint32_t device_blocks = 0;
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_bytes = 0, weight_bytes = 0;
-  std::string description;  // one line for the log and the start-up line
+  bool weights_cached = false;  // all were found packed
+  std::string description;      // one line for the log and the start-up line
 };
 
 class ShardEngine {

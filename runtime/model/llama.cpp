@@ -134,10 +134,10 @@ class LlamaModel final : public Model {
 }  // namespace
 
 Result<std::unique_ptr<Model>> load_llama(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                          const LoadProgress& progress) {
+                                          const LoadProgress& progress, weights::PackCache* cache) {
   auto config = read_llama_config(*file);
   if (!config) return config.error();
-  WeightLoader loader(*file, backend, progress);
+  WeightLoader loader(*file, backend, cache, progress);
   auto model = std::make_unique<LlamaModel>(*config, backend);
   model->load(loader);
   if (loader.error()) return *loader.error();

@@ -6,6 +6,7 @@
 #include "messages/error.h"
 #include "messages/ids.h"
 #include "runtime/weights/gguf_file.h"
+#include "runtime/weights/pack_cache.h"
 
 #include <functional>
 #include <memory>
@@ -48,9 +49,10 @@ using LoadProgress = std::function<void(std::size_t, std::size_t)>;
 
 /// Reads and checks the config only (cheap).
 Result<ModelConfig> read_config(const weights::GgufFile& file);
-/// Row of model_table.cpp by general.architecture; packs all weights with the backend.
+/// Row of model_table.cpp by general.architecture; packs all weights with the backend, or takes them packed from `cache` (nullptr: none),
+/// which is told of every matrix and must not outlive the model.
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                          const LoadProgress& progress);
+                                          const LoadProgress& progress, weights::PackCache* cache = nullptr);
 /// Hash over weights, backend class, spec revision, activation scheme, KV format, tp, pp, codec: what must be equal for equal tokens.
 Hash128 numerics_id(const Hash128& content, kernels::Activations activations, kernels::KvFormat kv);
 

@@ -33,10 +33,10 @@ Result<ModelConfig> read_config(const weights::GgufFile& file) {
 }
 
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                          const LoadProgress& progress) {
+                                          const LoadProgress& progress, weights::PackCache* cache) {
   auto row = find_architecture(*file);
   if (!row) return row.error();
-  return (*row)->load(std::move(file), backend, progress);
+  return (*row)->load(std::move(file), backend, progress, cache);
 }
 
 }  // namespace troupe::model

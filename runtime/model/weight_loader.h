@@ -1,10 +1,12 @@
-// WeightLoader: finds an architecture's weights in the file, checks their shapes, cuts this rank's part, packs them with the
-// backend and counts progress. Lives for one load, on the loading thread. The file is untrusted: all failures are Errors.
+// WeightLoader: finds an architecture's weights in the file, checks their shapes, cuts this rank's part, packs them with the backend (or
+// takes them packed from the cache) and counts progress. Lives for one load, on the loading thread. The file is untrusted: all failures
+// are Errors.
 #pragma once
 #include "kernels/backend.h"
 #include "messages/error.h"
 #include "runtime/model/model.h"
 #include "runtime/weights/gguf_file.h"
+#include "runtime/weights/pack_cache.h"
 
 #include <memory>
 #include <optional>
@@ -33,7 +35,8 @@ struct WantedMatrix {
 
 class WeightLoader {
  public:
-  WeightLoader(const weights::GgufFile& file, kernels::Backend& backend, LoadProgress progress);
+  /// `cache` may be nullptr.
+  WeightLoader(const weights::GgufFile& file, kernels::Backend& backend, weights::PackCache* cache, LoadProgress progress);
   /// Stacked along the outputs to one product. After the first error: nullptr.
   std::unique_ptr<kernels::Weight> matrix(std::span<const WantedMatrix> wanted);
   std::unique_ptr<kernels::Weight> matrix(const WantedMatrix& wanted) { return matrix(std::span(&wanted, 1)); }
@@ -46,9 +49,11 @@ class WeightLoader {
  private:
   const weights::Tensor* find(const std::string& name, std::size_t rows, std::size_t cols);
   void done(std::size_t bytes);
+  void lost(const std::string& name);
 
   const weights::GgufFile& file_;
   kernels::Backend& backend_;
+  weights::PackCache* cache_;
   LoadProgress progress_;
   std::size_t done_ = 0, total_ = 0;
   std::optional<Error> error_;

@@ -6,7 +6,7 @@
 
 namespace troupe::weights {
 
-static_assert(std::endian::native == std::endian::little, "GGUF files are read in place, little-endian");
+static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
 bool GgufCursor::fail(std::string_view field, std::size_t offset, std::string_view what, ErrorReason reason) {
   if (!error_) error_ = bad_model_file(file_name_, field, offset, what, reason);
@@ -15,7 +15,8 @@ bool GgufCursor::fail(std::string_view field, std::size_t offset, std::string_vi
 
 bool GgufCursor::need(std::uint64_t bytes, std::string_view field) {
   if (error_) return false;
-  if (bytes <= remaining()) return true;
+  if (bytes <= head_.size() - offset_) return true;
+  ran_out_ = bytes <= remaining();
   return fail(field, offset_,
               "needs " + std::to_string(bytes) + " bytes, but the file ends after " + std::to_string(remaining()) + " (truncated?)",
               ErrorReason::kBadModelFile);
@@ -29,7 +30,7 @@ bool GgufCursor::text(std::string_view& out, std::string_view field, std::uint64
     return fail(field, start, "length " + std::to_string(length) + " is above the limit of " + std::to_string(limit),
                 ErrorReason::kBadModelFile);
   if (!need(length, field)) return false;
-  out = {reinterpret_cast<const char*>(at(offset_)), static_cast<std::size_t>(length)};
+  out = {reinterpret_cast<const char*>(head_.data() + offset_), static_cast<std::size_t>(length)};
   offset_ += static_cast<std::size_t>(length);
   return true;
 }

@@ -1,4 +1,5 @@
 // GgufCursor: a bounds-checked reading position in untrusted bytes that remembers the first failure. Internal to the GGUF reader.
+// The bytes are the head of a file, or all of it.
 // Invariant: nothing outside the bytes is ever read; after a failure every read fails.
 #pragma once
 #include "messages/error.h"
@@ -12,12 +13,14 @@ namespace troupe::weights {
 
 class GgufCursor {
  public:
-  GgufCursor(std::span<const std::byte> file, std::string file_name) : file_(file), file_name_(std::move(file_name)) {}
+  GgufCursor(std::span<const std::byte> head, std::string file_name, std::uint64_t file_bytes)
+      : head_(head), file_bytes_(file_bytes), file_name_(std::move(file_name)) {}
 
   std::size_t offset() const { return offset_; }
-  std::size_t remaining() const { return file_.size() - offset_; }
-  std::size_t size() const { return file_.size(); }
-  const std::byte* at(std::size_t offset) const { return file_.data() + offset; }
+  std::uint64_t remaining() const { return file_bytes_ - offset_; }  // in the file
+  std::uint64_t size() const { return file_bytes_; }
+  /// Failed only because the head ends before the file does: try again with more of it.
+  bool ran_out() const { return ran_out_; }
   const std::optional<Error>& error() const { return error_; }
 
   /// Records the first failure; always false, so that a check reads `return cursor.fail(...)`.
@@ -27,7 +30,7 @@ class GgufCursor {
   template <class T>
   bool number(T& out, std::string_view field) {
     if (!need(sizeof(T), field)) return false;
-    std::memcpy(&out, at(offset_), sizeof(T));
+    std::memcpy(&out, head_.data() + offset_, sizeof(T));
     offset_ += sizeof(T);
     return true;
   }
@@ -38,9 +41,11 @@ class GgufCursor {
  private:
   bool need(std::uint64_t bytes, std::string_view field);
 
-  std::span<const std::byte> file_;
+  std::span<const std::byte> head_;
+  std::uint64_t file_bytes_;
   std::string file_name_;
   std::size_t offset_ = 0;
+  bool ran_out_ = false;
   std::optional<Error> error_;
 };
 

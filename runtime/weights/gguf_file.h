@@ -1,10 +1,12 @@
-// GgufFile: a model file mapped read-only, every offset and size checked against the file before use. Immutable after open; any thread.
-// The file is untrusted: a bad one is an Error that names file, field and offset.
+// GgufFile: a model file, every offset and size checked against the file before use. Immutable after open; any thread.
+// The file is untrusted: a bad one is an Error that names file, field and offset. Its head (metadata and tensor table) is kept in memory,
+// tensors are read when asked for and never mapped: so a file that is cut or replaced meanwhile is an Error, too, and no SIGBUS.
 #pragma once
 #include "kernels/backend.h"
 #include "messages/error.h"
 #include "messages/ids.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/weights/disk_file.h"
 
 #include <filesystem>
 #include <map>
@@ -20,9 +22,10 @@ struct Tensor {
   std::string name;
   kernels::StorageType type = kernels::StorageType::kF32;
   std::vector<std::uint64_t> shape;  // GGUF order: fastest first, so {cols, rows}
-  const std::byte* data = nullptr;   // inside the mapping
+  std::uint64_t offset = 0;          // of the data in the file
   std::size_t bytes = 0;
-  kernels::MatrixSource matrix() const { return {type, data, shape.size() > 1 ? shape[1] : 1, shape.empty() ? 0 : shape[0]}; }
+  std::size_t rows() const { return shape.size() > 1 ? shape[1] : 1; }
+  std::size_t cols() const { return shape.empty() ? 0 : shape[0]; }
 };
 
 class GgufFile {
@@ -42,8 +45,11 @@ class GgufFile {
 
   const Tensor* find(std::string_view name) const;  // nullptr = absent
   const std::vector<Tensor>& tensors() const;
-  /// SHA-256 of the whole file, cut to 128 bits; computed on first use and kept.
-  Hash128 content_hash() const;
+  /// Bytes of `tensor` from `offset` on, to.size() of them. False: outside of it, or the file cannot be read any more.
+  bool read(const Tensor& tensor, std::size_t offset, std::span<std::byte> to) const;
+  /// A source that reads from this file; it must outlive the source.
+  kernels::MatrixSource matrix(const Tensor& tensor) const;
+  const DiskFile& disk_file() const;
   /// An Error{bad_model_file} about this file: "<file>: <field>: <what>".
   Error bad(std::string_view field, std::string what) const;
 

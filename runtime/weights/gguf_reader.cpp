@@ -170,14 +170,19 @@ Error bad_model_file(const std::string& file_name, std::string_view field, std::
                     file_name + ": " + printable(field) + " at offset " + std::to_string(offset) + ": " + std::string(what));
 }
 
-Result<GgufContent> read_gguf(std::span<const std::byte> file, const std::string& file_name) {
-  GgufCursor cursor(file, file_name);
+Result<GgufContent> read_gguf(std::span<const std::byte> head, std::uint64_t file_bytes, const std::string& file_name, bool* ran_out) {
+  GgufCursor cursor(head, file_name, file_bytes);
   GgufContent content;
   std::uint64_t tensors = 0, entries = 0, alignment = 0;
   const bool good = read_header(cursor, tensors, entries) && read_metadata(cursor, entries, content) &&
                     read_alignment(cursor, content, alignment) && read_tensor_table(cursor, tensors, alignment, content);
+  if (ran_out != nullptr) *ran_out = cursor.ran_out();
   if (!good) return *cursor.error();
   return content;
+}
+
+Result<GgufContent> read_gguf(std::span<const std::byte> file, const std::string& file_name) {
+  return read_gguf(file, file.size(), file_name, nullptr);
 }
 
 bool is_integer(GgufKind kind) {
@@ -186,7 +191,7 @@ bool is_integer(GgufKind kind) {
 
 std::vector<std::string> array_texts(std::span<const std::byte> file, const MetadataArray& array) {
   TROUPE_CHECK(array.kind == GgufKind::kString);
-  GgufCursor cursor(file, {});
+  GgufCursor cursor(file, {}, file.size());
   TROUPE_CHECK(cursor.skip(array.offset, {}));
   std::vector<std::string> out(static_cast<std::size_t>(array.count));  // the reader has seen that many strings
   for (auto& text : out) {
@@ -199,7 +204,7 @@ std::vector<std::string> array_texts(std::span<const std::byte> file, const Meta
 
 std::vector<std::int64_t> array_integers(std::span<const std::byte> file, const MetadataArray& array) {
   TROUPE_CHECK(is_integer(array.kind));
-  GgufCursor cursor(file, {});
+  GgufCursor cursor(file, {}, file.size());
   TROUPE_CHECK(cursor.skip(array.offset, {}));
   std::vector<std::int64_t> out(static_cast<std::size_t>(array.count));
   for (auto& number : out) {

@@ -1,4 +1,4 @@
-// The GGUF container (versions 2 and 3, little-endian) read from bytes: header, metadata, tensor table. One pass, one thread.
+// The GGUF container (versions 2 and 3, little-endian) read from its first bytes: header, metadata, tensor table. One pass, one thread.
 // Every count, length, offset and alignment is checked against the bytes that are there before it is used or allocated for.
 // Source: the GGUF specification in ggml's docs/gguf.md.
 #pragma once
@@ -39,7 +39,7 @@ struct MetadataArray {
   std::uint64_t count;
   std::size_t offset;
 };
-/// Strings are views into the file.
+/// Strings are views into the head.
 using MetadataValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string_view, MetadataArray>;
 struct MetadataEntry {
   MetadataValue value;
@@ -52,7 +52,10 @@ struct GgufContent {
   std::vector<std::size_t> tensor_offsets;  // where each tensor's description begins, for error texts
 };
 
-/// `file_name` is for error texts only: "<file>: <field> at offset N: <what>".
+/// `head`: the file's first bytes, as far as its tensor table at least. `file_name` is for error texts only: "<file>: <field> at
+/// offset N: <what>". `ran_out` (may be nullptr) becomes true if it failed only because the head ended before the file.
+Result<GgufContent> read_gguf(std::span<const std::byte> head, std::uint64_t file_bytes, const std::string& file_name, bool* ran_out);
+/// A file that is there as a whole.
 Result<GgufContent> read_gguf(std::span<const std::byte> file, const std::string& file_name);
 
 /// The one text form of errors about a model file. `field` may come from the file: unprintable bytes are escaped, length bounded.

@@ -92,18 +92,19 @@ bool place_data(GgufCursor& cursor, const Description& description, std::uint64_
                        "its " + std::to_string(tensor.bytes) + " bytes at data offset " + std::to_string(description.data_offset) +
                            " end outside the file of " + std::to_string(cursor.size()) + " bytes (truncated?)",
                        ErrorReason::kBadModelFile);
-  tensor.data = cursor.at(static_cast<std::size_t>(data_start + description.data_offset));
+  tensor.offset = data_start + description.data_offset;
   return true;
 }
 
 bool check_overlap(GgufCursor& cursor, const GgufContent& content, const std::vector<Description>& descriptions) {
   std::vector<std::size_t> order(content.tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return content.tensors[a].data < content.tensors[b].data; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return content.tensors[a].offset < content.tensors[b].offset; });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const Tensor& before = content.tensors[order[i - 1]];
     const Tensor& tensor = content.tensors[order[i]];
-    if (before.data + before.bytes > tensor.data)
+    if (before.offset + before.bytes > tensor.offset)
       return cursor.fail("tensor '" + tensor.name + "' data offset", descriptions[order[i]].data_field,
                          "its data overlaps that of another tensor", ErrorReason::kBadModelFile);
   }

@@ -1,9 +1,12 @@
 """Everything a user can get wrong at start ends in one line that says what to do, and exit code 1."""
 import os
 import pathlib
+import re
+import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -89,6 +92,119 @@ class Start(unittest.TestCase):
         finally:
             server.stop()
             server.kill()
+
+
+class Cache(unittest.TestCase):
+    """What one start leaves for the next."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name) / "cache"
+
+    def answer(self, *arguments, environment=None, keeps=True):
+        """(was the start from the cache, what the model says); `keeps`: until what was packed is in the folder."""
+        server = Server("--kv-memory", "64MiB", "--log-level", "info", *arguments, environment=environment)
+        try:
+            text = server.chat("What is the capital of France?", 16)
+            deadline = time.monotonic() + 60
+            while keeps and not re.search("packed earlier|packed_weights_kept", server.stderr):
+                self.assertLess(time.monotonic(), deadline, server.stderr)
+                time.sleep(0.05)
+            server.stop()
+            return "packed earlier" in server.stderr, text
+        finally:
+            server.kill()
+
+    def packed(self):
+        return sorted(self.folder.glob("*.packed"))
+
+    def test_the_second_start_uses_what_the_first_has_packed(self):
+        option = ("--cache-dir", str(self.folder))
+        cached, first = self.answer(*option)
+        self.assertFalse(cached)
+        self.assertEqual(len(self.packed()), 1)
+        self.assertEqual(self.packed()[0].stat().st_mode & 0o777, 0o600)
+        self.assertEqual(self.answer(*option), (True, first))
+        # Damaged: packed anew, with the same words, and replaced.
+        good = self.packed()[0].read_bytes()
+        middle = len(good) // 2
+        self.packed()[0].write_bytes(good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:])
+        self.assertEqual(self.answer(*option), (False, first))
+        self.assertEqual(self.packed()[0].read_bytes(), good)
+        self.packed()[0].write_bytes(good[:middle])
+        self.assertEqual(self.answer(*option), (False, first))
+        self.assertEqual(self.answer(*option), (True, first))
+
+    def test_a_folder_that_cannot_be_written_stops_nothing(self):
+        cached, _ = self.answer("--cache-dir", "/proc/no/such/folder", keeps=False)
+        self.assertFalse(cached)
+
+    def test_where_the_folder_is(self):
+        home = {"XDG_CACHE_HOME": str(self.folder.parent), "TROUPE_CACHE_DIR": "auto"}
+        self.folder = self.folder.parent / "troupe"
+        self.answer(environment=home)
+        self.assertEqual(len(self.packed()), 1)
+        self.packed()[0].unlink()
+        for nowhere in ("none", ""):
+            self.answer(environment={**home, "TROUPE_CACHE_DIR": nowhere}, keeps=False)
+            self.assertEqual(self.packed(), [])
+
+    def test_it_may_be_deleted_and_two_may_start_at_once(self):
+        servers = [Server("--kv-memory", "64MiB", "--cache-dir", str(self.folder), wait=False) for _ in range(2)]
+        try:
+            for server in servers:
+                server.url = server._wait_for_url()
+            words = {server.chat("Name a colour.", 8) for server in servers}
+            self.assertEqual(len(words), 1)
+            shutil.rmtree(self.folder)
+            self.assertEqual({server.chat("Name a colour.", 8) for server in servers}, words)
+            for server in servers:
+                server.stop()
+        finally:
+            for server in servers:
+                server.kill()
+
+
+class Memory(unittest.TestCase):
+    """Anonymous memory of a node: the packed weights, the keys and values in use, and little else; packed now or earlier."""
+    OTHER_MIB = 64  # code of the actors, the loop and its buffers, tokenizer, RoPE tables, rows of a step
+
+    def test_anonymous_memory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for start in ("packs", "finds"):
+                server = Server("--cache-dir", folder, "--kv-memory", "64MiB", wait=False)
+                try:
+                    peak = [0.0]
+                    ended = threading.Event()
+
+                    def watch():
+                        while not ended.is_set():
+                            peak[0] = max(peak[0], anonymous_mib(server.process.pid))
+                            time.sleep(0.002)
+
+                    watcher = threading.Thread(target=watch)
+                    watcher.start()
+                    server.url = server._wait_for_url()
+                    server.chat("Tell me a story.", 32)
+                    ended.set()
+                    watcher.join()
+                    server.stop()
+                    weights = int(re.search(r"weights (\d+) MiB", server.stderr).group(1))
+                    values = int(re.search(r"keys and values (\d+) MiB", server.stderr).group(1))
+                    self.assertGreater(peak[0], weights, start)  # or it was not measured
+                    self.assertLess(peak[0], 1.15 * (weights + values) + self.OTHER_MIB, start)
+                finally:
+                    server.kill()
+
+
+def anonymous_mib(process):
+    try:
+        status = pathlib.Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0.0
+    found = re.search(r"RssAnon:\s+(\d+) kB", status)
+    return int(found.group(1)) / 1024 if found else 0.0
 
 
 class ApiKeys(unittest.TestCase):

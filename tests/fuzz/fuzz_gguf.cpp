@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (array != nullptr && array->kind == GgufKind::kString) sum = sum + array_texts(file, *array).size();
     if (array != nullptr && is_integer(array->kind)) sum = sum + array_integers(file, *array).size();
   }
-  for (const Tensor& tensor : content->tensors) sum = sum + std::to_integer<std::size_t>(tensor.data[tensor.bytes - 1]);
+  for (const Tensor& tensor : content->tensors) sum = sum + std::to_integer<std::size_t>(file[tensor.offset + tensor.bytes - 1]);
   return 0;
 }

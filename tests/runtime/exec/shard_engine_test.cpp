@@ -70,6 +70,51 @@ TEST_CASE("The numerics id follows the options, not the threads or the ISA", "[s
   CHECK(id(spec) != base);
 }
 
+TEST_CASE("A second load takes the weights from the cache folder and answers alike", "[shard_engine]") {
+  const auto folder = test::scratch_folder() / "cache";
+  std::filesystem::remove_all(folder);
+  exec::ShardSpec spec = tiny_spec();
+  spec.cache_folder = folder.string();
+  spec.cache_in_background = false;
+  struct Answer {
+    exec::ShardFacts facts;
+    TokenId token;
+    float logprob;
+  };
+  const auto answer = [&] {
+    const auto engine = exec::make_shard_engine();
+    Answer out{engine->load(spec, {}).value(), 0, 0};
+    engine->enter_epoch({1});
+    plan::ForwardPlan plan;
+    plan.epoch = {1};
+    plan.step = {1};
+    plan::AddedSequence added;
+    added.blocks = {0};
+    plan.added = {added};
+    plan.runs = {{{0}, 0, 5, 0}};
+    plan.tokens = {10, 11, 12, 13, 14};
+    plan.samples = {{4, {0}, plan::kDraw, 1, 0}};
+    const auto result = engine->run(plan, false);
+    out.token = result.tokens.at(0);
+    out.logprob = result.logprobs.at(0);
+    return out;
+  };
+  const Answer first = answer(), second = answer();
+  CHECK_FALSE(first.facts.weights_cached);
+  CHECK(second.facts.weights_cached);
+  CHECK(second.facts.numerics == first.facts.numerics);
+  CHECK(second.facts.weight_bytes == first.facts.weight_bytes);
+  CHECK(second.token == first.token);
+  CHECK(second.logprob == first.logprob);
+  // Another file of the same name is another model.
+  test::TinyModelOptions other;
+  other.seed = 2;
+  test::write_tiny_model(test::scratch_folder(), other);
+  CHECK_FALSE(answer().facts.weights_cached);
+  test::write_tiny_model(test::scratch_folder(), {});
+  CHECK(answer().facts.weights_cached);
+}
+
 TEST_CASE("What cannot be loaded is an error that names the option or the file", "[shard_engine]") {
   exec::ShardSpec spec = tiny_spec();
   std::string parameter, text;

@@ -170,6 +170,26 @@ TEST_CASE("Weights that are missing, misshapen or not understood are named", "[c
         "output.weight");
 }
 
+TEST_CASE("A file that is cut while it loads is an error that names the tensor", "[config]") {
+  auto backend = kernels::make_cpu_backend({2, false, 0, "", kernels::Activations::kInt8Group32});
+  const auto path = test::scratch_folder() / "cut.gguf";
+  for (const std::size_t loaded : {0, 1, 5}) {  // matrices and vectors
+    test::tiny_model({}).write(path);
+    auto file = weights::GgufFile::open(path);
+    REQUIRE(file.ok());
+    const auto cut = [&] { std::filesystem::resize_file(path, (*file)->find("token_embd.weight")->offset); };
+    std::size_t done = 0;
+    if (loaded == 0) cut();
+    auto model = model::load_model(*file, *backend, [&](std::size_t, std::size_t) {
+      if (++done == loaded) cut();
+    });
+    REQUIRE_FALSE(model.ok());
+    INFO(model.error().client_text);
+    CHECK(model.error().reason == ErrorReason::kFileUnreadable);
+    for (const char* word : {"cut.gguf", "tensor", "was cut"}) CHECK(model.error().client_text.find(word) != std::string::npos);
+  }
+}
+
 TEST_CASE("The tokenizer has no token without a row", "[config]") {
   Keys keys;
   keys.tokens.assign(8, "x");

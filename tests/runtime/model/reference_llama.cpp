@@ -25,10 +25,12 @@ struct Matrix {
 Matrix read(const weights::GgufFile& file, const std::string& name) {
   const weights::Tensor* tensor = file.find(name);
   if (tensor == nullptr) throw std::runtime_error("no tensor " + name);
-  const kernels::MatrixSource source = tensor->matrix();
+  const kernels::MatrixSource source = file.matrix(*tensor);
   const weights::Format& format = weights::format_of(source.type);
   Matrix matrix{source.rows, source.cols, std::vector<float>(source.rows * source.cols)};
-  format.dequantize(tensor->data, source.rows * source.cols / format.block_elements, matrix.values.data());
+  std::vector<std::byte> stored(tensor->bytes);
+  if (!file.read(*tensor, 0, stored)) throw std::runtime_error("cannot read " + name);
+  format.dequantize(stored.data(), source.rows * source.cols / format.block_elements, matrix.values.data());
   return matrix;
 }
 
