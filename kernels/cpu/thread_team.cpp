@@ -161,7 +161,8 @@ void ThreadTeam::unpin_leader() {
 
 /// Shares are equal, so thread 0 waits for the others as long as it works itself only if something else holds a core of theirs; and
 /// it gets less than half a core only if something holds its own. Either makes a step take more than twice its best, which half
-/// the team (in the end one free thread) does better. Tried anew after a second, then two, up to 16.
+/// the team (in the end one free thread) does better. Most of what holds a core is gone soon, so the whole team is tried anew after a
+/// tenth of a second, then two, up to 16 seconds; a try that fails costs one window.
 void ThreadTeam::watch(Clock::duration busy, Clock::duration waited) {
   if (spin_.count() == 0) return;
   if (window_busy_.count() == 0 && window_waited_.count() == 0) window_cpu_ = thread_cpu_seconds();
@@ -173,13 +174,13 @@ void ThreadTeam::watch(Clock::duration busy, Clock::duration waited) {
   const bool held_up = window_waited_ > window_busy_ || cpu < 0.5 * seconds(window);
   window_busy_ = window_waited_ = {};
   if (!held_up) {
-    retry_after_ = std::chrono::seconds(1);
+    retry_after_ = kFirstRetry;
     return;
   }
   active_ = std::max<std::size_t>(1, active_ / 2);
   if (active_ == 1 && leader_ == std::this_thread::get_id()) unpin_leader();
   retry_at_ = Clock::now() + retry_after_;
-  retry_after_ = std::min<Clock::duration>(retry_after_ * 2, std::chrono::seconds(16));
+  retry_after_ = std::min<Clock::duration>(retry_after_ * 2, kLastRetry);
 }
 
 }  // namespace troupe::kernels::cpu

@@ -69,6 +69,7 @@ class ThreadTeam {
  private:
   using Clock = std::chrono::steady_clock;
   using Entry = void (*)(void*, const Member&);
+  static constexpr Clock::duration kFirstRetry = std::chrono::milliseconds(100), kLastRetry = std::chrono::seconds(16);
   /// A futex word on a cache line of its own, with the number of its sleepers.
   struct alignas(64) Signal {
     std::atomic<std::uint32_t> value{0};
@@ -106,7 +107,7 @@ class ThreadTeam {
   Clock::duration window_busy_{0}, window_waited_{0};
   double window_cpu_ = 0;
   Clock::time_point retry_at_{};
-  Clock::duration retry_after_ = std::chrono::seconds(1);
+  Clock::duration retry_after_ = kFirstRetry;
 };
 
 }  // namespace troupe::kernels::cpu

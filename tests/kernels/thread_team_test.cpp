@@ -2,8 +2,10 @@
 #include "kernels/cpu/thread_team.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <numeric>
 #include <sched.h>
+#include <thread>
 
 using namespace troupe::kernels::cpu;
 
@@ -49,6 +51,26 @@ TEST_CASE("a barrier orders what came before it") {
         if (sums[t] != static_cast<int>(count) * (i + 2)) FAIL("member " << t << " saw " << sums[t]);
     }
   }
+}
+
+TEST_CASE("a team shrinks beside a held core, and comes back when the core is free") {
+  ThreadTeam team({2, false, 30});
+  const auto runs_until = [&](std::size_t active, bool held) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);  // of a loaded machine; usual is 0.2
+    while (team.active() != active && std::chrono::steady_clock::now() < end)
+      team.run([&](const ThreadTeam::Member& member) {
+        const bool waits = held && member.index() == 1;
+        std::this_thread::sleep_for(std::chrono::microseconds(waits ? 3000 : 100));
+        // Work of its own for thread 0: one that gets no time of its core shrinks the team, too.
+        if (!waits)
+          for (const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(900);
+               std::chrono::steady_clock::now() < until;) {
+          }
+      });
+    return team.active() == active;
+  };
+  CHECK(runs_until(1, true));
+  CHECK(runs_until(2, false));
 }
 
 TEST_CASE("shares cover everything once") {
