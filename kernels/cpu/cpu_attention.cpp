@@ -39,7 +39,8 @@ void CpuBackend::attend(const AttentionCall& call, const AttentionPiece& piece, 
   const KvShape& shape = call.kv->shape();
   const AttentionKernels& kernels = kernels_.attention;
   const std::size_t dim = shape.head_dim, group = call.q_heads / shape.kv_heads;
-  const std::size_t rows = piece.count * piece.q_count, stride = (rows + 15) / 16 * 16, all = piece.heads * stride;
+  const std::size_t rows = piece.count * piece.q_count, stride = piece.heads > 1 ? rows : (rows + 15) / 16 * 16;
+  const std::size_t all = (piece.heads * stride + 15) / 16 * 16;
   const bool int8 = shape.format == KvFormat::kInt8;
   const auto scale = static_cast<float>(0x1.71547652b82fep+0 / std::sqrt(static_cast<double>(dim)));
   const auto grow = [](auto& vector, std::size_t size) {

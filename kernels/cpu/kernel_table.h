@@ -76,7 +76,8 @@ struct RowKernels {
 };
 
 /// Attention of `rows` (position, query head) pairs over each of `heads` neighbouring kv heads of one sequence.
-/// Arrays of rows are [heads][row_stride], row_stride a multiple of 16; positions ascend.
+/// Arrays of rows are [heads][row_stride], rounded up to a multiple of 16 rows in all; positions ascend. Where row_stride = rows and
+/// all rows are of one position (decode), the heads of a tile are worked on together.
 struct AttentionRun {
   const std::uint8_t* layer = nullptr;  // slab of (layer, block 0), at the first of the kv heads
   std::size_t block_bytes = 0;          // slab to slab

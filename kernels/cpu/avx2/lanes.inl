@@ -126,5 +126,60 @@ TROUPE_INLINE __m256 field_half(const void* p, int shift, int mask) {
 }
 TROUPE_INLINE Floats field(const void* p, int shift, int mask) { return {field_half(p, shift, mask), field_half(second(p), shift, mask)}; }
 
+TROUPE_INLINE Ints add(Ints x, Ints y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+TROUPE_INLINE Ints load_ints(const std::int8_t* p) {
+  return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+/// The maxima of four vectors, and the sums of four: their shuffles are shared.
+TROUPE_INLINE __m256 max_pairs(__m256 x, __m256 y) { return _mm256_max_ps(_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xdd)); }
+TROUPE_INLINE void maxima_of_four(Floats x, Floats y, Floats z, Floats w, float* to) {
+  const __m256 all =
+      max_pairs(max_pairs(_mm256_max_ps(x.a, x.b), _mm256_max_ps(y.a, y.b)), max_pairs(_mm256_max_ps(z.a, z.b), _mm256_max_ps(w.a, w.b)));
+  _mm_storeu_ps(to, _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+}
+TROUPE_INLINE void sums_of_four(Ints x, Ints y, Ints z, Ints w, std::int32_t* to) {
+  const auto joined = [](Ints v) { return _mm256_add_epi32(v.a, v.b); };
+  const __m256i all = _mm256_hadd_epi32(_mm256_hadd_epi32(joined(x), joined(y)), _mm256_hadd_epi32(joined(z), joined(w)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)));
+}
+/// Lanes i and i + 2^kBit become their sum and their difference.
+template <int kBit>
+TROUPE_INLINE __m256 butterfly_half(__m256 x) {
+  constexpr int kUpper[] = {0xaa, 0xcc, 0xf0};
+  const __m256 y = kBit == 0 ? _mm256_permute_ps(x, 0xb1) : kBit == 1 ? _mm256_permute_ps(x, 0x4e) : _mm256_permute2f128_ps(x, x, 1);
+  return _mm256_blend_ps(_mm256_add_ps(x, y), _mm256_sub_ps(y, x), kUpper[kBit]);
+}
+template <int kBit>
+TROUPE_INLINE Floats butterfly(Floats x) {
+  if constexpr (kBit == 3)
+    return {_mm256_add_ps(x.a, x.b), _mm256_sub_ps(x.a, x.b)};
+  else
+    return {butterfly_half<kBit>(x.a), butterfly_half<kBit>(x.b)};
+}
+TROUPE_INLINE void store_thirty_two(std::uint8_t* p, Ints x, Ints y) {
+  const __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(x.a, x.b), _mm256_packs_epi32(y.a, y.b));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(bytes, order));
+}
+/// 64 bytes of four vectors of values in [0, 255].
+TROUPE_INLINE void store_unsigned_bytes(std::uint8_t* p, Ints x, Ints y, Ints z, Ints w) {
+  store_thirty_two(p, x, y);
+  store_thirty_two(p + 32, z, w);
+}
+TROUPE_INLINE void store_signed_bytes(std::int8_t* p, Ints x, Ints y, Ints z, Ints w) {
+  store_signed_bytes(p, x);
+  store_signed_bytes(p + 16, y);
+  store_signed_bytes(p + 32, z);
+  store_signed_bytes(p + 48, w);
+}
+/// p[4 i] = low byte of lane i; the bytes between stay as they are, another thread may write them.
+TROUPE_INLINE void store_every_fourth(std::uint8_t* p, Ints x) {
+  std::int32_t lane[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lane), x.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lane + 8), x.b);
+  for (int i = 0; i < 16; ++i) p[4 * i] = static_cast<std::uint8_t>(lane[i]);
+}
+
 }  // namespace
 }  // namespace troupe::kernels::cpu::TROUPE_ISA

@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kProductRows = 2, kProductVectors = 1;  // register tiles only: no result depends on them
 constexpr int kFloatRows = 4, kFloatVectors = 1;
-constexpr int kAttentionTile = 4;
+constexpr int kScoreRows = 4, kValueRows = 4, kFloatTile = 4, kFloatTileVectors = 1;
+constexpr int kAttentionSums = 1;
 constexpr int kScoreVectors = 1, kValueVectors = 1;
 
 // Signed weights as size and sign, so that maddubs (unsigned x signed) cannot saturate: 2 x 128 x 127 fits int16.

@@ -4,7 +4,8 @@ namespace {
 
 constexpr int kProductRows = 4, kProductVectors = 3;  // register tiles only: no result depends on them
 constexpr int kFloatRows = 8, kFloatVectors = 3;
-constexpr int kAttentionTile = 4;
+constexpr int kScoreRows = 8, kValueRows = 4, kFloatTile = 8, kFloatTileVectors = 2;  // rows of attention that share a pass over a tile
+constexpr int kAttentionSums = 12;                                                    // products in flight: two units, five cycles each
 constexpr int kScoreVectors = 2, kValueVectors = 4;
 
 using Floats = __m512;
@@ -104,6 +105,52 @@ TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
   const __m512i shifted = _mm512_srl_epi32(_mm512_loadu_si512(p), _mm_cvtsi32_si128(shift));
   return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
 }
+
+TROUPE_INLINE Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+TROUPE_INLINE Ints load_ints(const std::int8_t* p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+/// The maxima of four vectors, and the sums of four: their shuffles are shared.
+TROUPE_INLINE __m512 shuffle_pairs(__m512 a, __m512 b, bool odd) {
+  return odd ? _mm512_shuffle_ps(a, b, 0xdd) : _mm512_shuffle_ps(a, b, 0x88);
+}
+TROUPE_INLINE void maxima_of_four(Floats a, Floats b, Floats c, Floats d, float* to) {
+  const Floats ab = max(shuffle_pairs(a, b, false), shuffle_pairs(a, b, true)),
+               cd = max(shuffle_pairs(c, d, false), shuffle_pairs(c, d, true));
+  const Floats all = max(shuffle_pairs(ab, cd, false), shuffle_pairs(ab, cd, true));
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+  _mm_storeu_ps(to, _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1)));
+}
+TROUPE_INLINE Ints sum_pairs(Ints a, Ints b) {
+  const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
+  return add(_mm512_castps_si512(shuffle_pairs(x, y, false)), _mm512_castps_si512(shuffle_pairs(x, y, true)));
+}
+TROUPE_INLINE void sums_of_four(Ints a, Ints b, Ints c, Ints d, std::int32_t* to) {
+  const Ints all = sum_pairs(sum_pairs(a, b), sum_pairs(c, d));
+  const __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1)));
+}
+/// Lanes i and i + 2^kBit become their sum and their difference.
+template <int kBit>
+TROUPE_INLINE Floats butterfly(Floats x) {
+  constexpr __mmask16 kUpper[] = {0xaaaa, 0xcccc, 0xf0f0, 0xff00};
+  const Floats y = kBit == 0   ? _mm512_permute_ps(x, 0xb1)
+                   : kBit == 1 ? _mm512_permute_ps(x, 0x4e)
+                   : kBit == 2 ? _mm512_shuffle_f32x4(x, x, 0xb1)
+                               : _mm512_shuffle_f32x4(x, x, 0x4e);
+  return _mm512_mask_sub_ps(add(x, y), kUpper[kBit], y, x);
+}
+TROUPE_INLINE __m512i quads_of_four() { return _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); }
+/// 64 bytes of four vectors of values in [0, 255].
+TROUPE_INLINE void store_unsigned_bytes(std::uint8_t* p, Ints a, Ints b, Ints c, Ints d) {
+  const __m512i bytes = _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(quads_of_four(), bytes));
+}
+/// 64 bytes of four vectors, saturated.
+TROUPE_INLINE void store_signed_bytes(std::int8_t* p, Ints a, Ints b, Ints c, Ints d) {
+  const __m512i bytes = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi32(quads_of_four(), bytes));
+}
+/// p[4 i] = low byte of lane i; the bytes between stay as they are, another thread may write them.
+TROUPE_INLINE void store_every_fourth(std::uint8_t* p, Ints x) { _mm512_mask_storeu_epi8(p, 0x1111111111111111ULL, x); }
 
 }  // namespace
 }  // namespace troupe::kernels::cpu::TROUPE_ISA

@@ -4,7 +4,8 @@ namespace {
 
 constexpr int kProductRows = 1, kProductVectors = 1;  // register tile of a matrix product: rows, vectors of 16 columns
 constexpr int kFloatRows = 1, kFloatVectors = 1;
-constexpr int kAttentionTile = 1;  // rows of attention that share a pass over a tile
+constexpr int kScoreRows = 1, kValueRows = 1, kFloatTile = 1, kFloatTileVectors = 1;  // rows of attention that share a pass over a tile
+constexpr int kAttentionSums = 1;
 constexpr int kScoreVectors = 1, kValueVectors = 1;
 
 struct Floats {
@@ -259,6 +260,41 @@ TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
     std::memcpy(&x, static_cast<const char*>(p) + 4 * i, 4);
     return static_cast<float>(static_cast<int>(x >> shift) & mask);
   });
+}
+
+TROUPE_INLINE Ints add(const Ints& a, const Ints& b) {
+  return int_lanes([&](int i) { return a.v[i] + b.v[i]; });
+}
+TROUPE_INLINE Ints load_ints(const std::int8_t* p) {
+  return int_lanes([&](int i) { return p[i]; });
+}
+TROUPE_INLINE void maxima_of_four(const Floats& a, const Floats& b, const Floats& c, const Floats& d, float* to) {
+  const Floats* all[] = {&a, &b, &c, &d};
+  for (int i = 0; i < 4; ++i) to[i] = low(max_of_lanes(*all[i]));
+}
+TROUPE_INLINE void sums_of_four(const Ints& a, const Ints& b, const Ints& c, const Ints& d, std::int32_t* to) {
+  const Ints* all[] = {&a, &b, &c, &d};
+  for (int i = 0; i < 4; ++i) to[i] = sum_of_ints(*all[i]);
+}
+/// Lanes i and i + 2^kBit become their sum and their difference.
+template <int kBit>
+TROUPE_INLINE Floats butterfly(const Floats& x) {
+  constexpr int kOther = 1 << kBit;
+  return lanes([&](int i) { return i & kOther ? x.v[i - kOther] - x.v[i] : x.v[i] + x.v[i + kOther]; });
+}
+/// 64 bytes of four vectors of values in [0, 255].
+TROUPE_INLINE void store_unsigned_bytes(std::uint8_t* p, const Ints& a, const Ints& b, const Ints& c, const Ints& d) {
+  const Ints* all[] = {&a, &b, &c, &d};
+  for (int i = 0; i < 4; ++i) store_unsigned_bytes(p + 16 * i, *all[i]);
+}
+/// 64 bytes of four vectors, saturated.
+TROUPE_INLINE void store_signed_bytes(std::int8_t* p, const Ints& a, const Ints& b, const Ints& c, const Ints& d) {
+  const Ints* all[] = {&a, &b, &c, &d};
+  for (int i = 0; i < 4; ++i) store_signed_bytes(p + 16 * i, *all[i]);
+}
+/// p[4 i] = low byte of lane i; the bytes between stay as they are, another thread may write them.
+TROUPE_INLINE void store_every_fourth(std::uint8_t* p, const Ints& x) {
+  for (int i = 0; i < 16; ++i) p[4 * i] = static_cast<std::uint8_t>(x.v[i]);
 }
 
 }  // namespace

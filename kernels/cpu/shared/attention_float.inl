@@ -22,85 +22,118 @@ void store_f16(std::uint8_t* head, int head_dim, int slot, const float* k, const
   }
 }
 
-template <typename T, int kRows>
-TROUPE_NOINLINE void float_scores(const T* k, int head_dim, const float* q, const std::int32_t* visible, float* scores, float* tile_max) {
-  Floats sum[kRows][2];
-  TROUPE_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
-  for (int d = 0; d < head_dim; ++d) {
-    const Floats k0 = load_cached(k + d * kBlockTokens), k1 = load_cached(k + d * kBlockTokens + 16);
-    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
-      const Floats a = set(q[r * head_dim + d]);
-      sum[r][0] = fma(a, k0, sum[r][0]);
-      sum[r][1] = fma(a, k1, sum[r][1]);
+/// Raw scores of kRows rows and each row's maximum. `visible` null: the whole tile. `next` is prefetched into L2.
+template <typename T, int kRows, bool kPrefetch>
+TROUPE_NOINLINE void float_scores(const T* k, int head_dim, const float* q, const std::int32_t* visible, float* scores, float* tile_max,
+                                  const T* next) {
+  constexpr int kVectors = kFloatTileVectors;
+  Floats best[kRows];
+  TROUPE_UNROLL for (int half = 0; half < 2; half += kVectors) {
+    Floats sum[kRows][kVectors];
+    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) sum[r][j] = zero();
+    for (int d = 0; d < head_dim; ++d) {
+      Floats key[kVectors];
+      TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
+        const int at = d * kBlockTokens + 16 * (half + j);
+        key[j] = load_cached(k + at);
+        if (kPrefetch && at * sizeof(T) % 64 == 0) _mm_prefetch(reinterpret_cast<const char*>(next + at), _MM_HINT_T1);
+      }
+      TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
+        const Floats a = set(q[r * head_dim + d]);
+        TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) sum[r][j] = fma(a, key[j], sum[r][j]);
+      }
+    }
+    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
+      const int at = 16 * (half + j);
+      Floats u = sum[r][j];
+      if (visible) u = select(first(visible[r] - at), u, set(kNever));
+      best[r] = at ? max(best[r], u) : u;
+      store(scores + kBlockTokens * r + at, u);
     }
   }
-  TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
-    const Floats u0 = select(first(visible[r]), sum[r][0], set(kNever)), u1 = select(first(visible[r] - 16), sum[r][1], set(kNever));
-    store(scores + kBlockTokens * r, u0);
-    store(scores + kBlockTokens * r + 16, u1);
-    tile_max[r] = low(max_of_lanes(max(u0, u1)));
+  store_maxima<kRows>(best, tile_max);
+}
+
+/// Elements [d, d + 16 * kVectors) of kRows outputs. kPartial: row r sees only `visible[r]` positions.
+template <typename T, int kRows, int kVectors, bool kPartial, bool kPrefetch>
+TROUPE_INLINE void float_value_vectors(const T* v, int head_dim, int d, const float* e, const std::int32_t* visible, const float* keep,
+                                       const float* take, float* out, const T* next) {
+  Floats sum[kRows][kVectors];
+  TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) sum[r][j] = zero();
+  const int longest = kPartial && visible[kRows - 1] < kBlockTokens ? visible[kRows - 1] : kBlockTokens;
+  for (int i = 0; i < longest; ++i) {
+    Floats value[kVectors];
+    TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
+      const int at = i * head_dim + d + 16 * j;
+      value[j] = load_cached(v + at);
+      if (kPrefetch && at * sizeof(T) % 64 == 0) _mm_prefetch(reinterpret_cast<const char*>(next + at), _MM_HINT_T1);
+    }
+    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
+      if (kPartial && i >= visible[r]) continue;
+      const Floats a = set(e[kBlockTokens * r + i]);
+      TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) sum[r][j] = fma(a, value[j], sum[r][j]);
+    }
+  }
+  TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
+    float* at = out + r * head_dim + d + 16 * j;
+    store(at, fma(sum[r][j], set(take[r]), mul(load(at), set(keep[r]))));
   }
 }
 
-template <typename T, int kRows>
+template <typename T, int kRows, bool kPartial, bool kPrefetch>
 TROUPE_NOINLINE void float_values(const T* v, int head_dim, const float* e, const std::int32_t* visible, const float* keep,
-                                  const float* take, float* out) {
-  const int longest = visible[kRows - 1] < kBlockTokens ? visible[kRows - 1] : kBlockTokens;
-  for (int d = 0; d < head_dim; d += 16) {
-    Floats sum[kRows];
-    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) sum[r] = zero();
-    for (int i = 0; i < longest; ++i) {
-      const Floats value = load_cached(v + i * head_dim + d);
-      TROUPE_UNROLL for (int r = 0; r < kRows; ++r) if (i < visible[r]) sum[r] = fma(set(e[kBlockTokens * r + i]), value, sum[r]);
-    }
-    TROUPE_UNROLL for (int r = 0; r < kRows; ++r) {
-      float* at = out + r * head_dim + d;
-      store(at, fma(sum[r], set(take[r]), mul(load(at), set(keep[r]))));
-    }
-  }
+                                  const float* take, float* out, const T* next) {
+  constexpr int kVectors = kRows < 4 ? 2 * kFloatTileVectors : kFloatTileVectors;
+  int d = 0;
+  for (; d + 16 * kVectors <= head_dim; d += 16 * kVectors)
+    float_value_vectors<T, kRows, kVectors, kPartial, kPrefetch>(v, head_dim, d, e, visible, keep, take, out, next);
+  for (; d < head_dim; d += 16) float_value_vectors<T, kRows, 1, kPartial, kPrefetch>(v, head_dim, d, e, visible, keep, take, out, next);
 }
 
-template <typename T>
-TROUPE_INLINE void attend_float_tile(const AttentionRun& run, int head, const std::uint8_t* block, int from, TileState& s) {
-  const int head_dim = run.head_dim;
+/// One tile, kv heads [head, head + heads), rows from `from` on, phase by phase.
+template <typename T, bool kPrefetch>
+TROUPE_INLINE void attend_float_tile(const AttentionRun& run, int head, int heads, const std::uint8_t* block, const std::uint8_t* next,
+                                     int from, bool partial, TileState& s) {
+  const int head_dim = run.head_dim, rows = run.rows, all = heads * rows;
   const std::size_t base = static_cast<std::size_t>(head) * run.row_stride;
-  const float* q = run.q_float + base * head_dim;
-  float* lanes = run.lanes + base * 16;
-  float* out = run.out + base * head_dim;
-  const auto* k = reinterpret_cast<const T*>(block + head * run.head_bytes);
-  const T* v = k + kBlockTokens * head_dim;
-  in_groups(
-      from, run.rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
-        float_scores<T, kRows>(k, head_dim, q + r * head_dim, s.visible + r, s.scores + r * kBlockTokens, s.tile_max + r);
-      });
+  const auto keys = [&](const std::uint8_t* slab, int h) { return reinterpret_cast<const T*>(slab + (head + h) * run.head_bytes); };
+  for (int h = 0; h < heads; ++h)
+    in_groups<kFloatTile>(
+        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+          const int i = h * rows + r;
+          float_scores<T, kRows, kPrefetch>(keys(block, h), head_dim, run.q_float + (base + i) * head_dim,
+                                            partial ? s.visible + r : nullptr, s.scores + i * kBlockTokens, s.tile_max + i, keys(next, h));
+        });
   const Floats scale = set(run.score_scale);
-  for (int r = from & ~15; r < run.rows; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), scale));
-  fold_maxima(run.max + base, run.rows, from, s);
-  for (int r = from; r < run.rows; ++r) {
-    Floats e0, e1;
-    float* row = s.scores + r * kBlockTokens;
-    exponentials(row, run.score_scale, s.tile_max[r], s.visible[r], s.keep[r], s.take[r], lanes + r * 16, e0, e1);
-    store(row, e0);
-    store(row + 16, e1);
+  for (int r = from & ~15; r < all; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), scale));
+  fold_maxima(run.max + base, all, from, s);
+  for (int h = 0; h < heads; ++h)
+    for (int r = from; r < rows; ++r) {
+      const int i = h * rows + r;
+      Floats e0, e1;
+      float* row = s.scores + i * kBlockTokens;
+      exponentials(row, run.score_scale, s.tile_max[i], partial ? s.visible[r] : kBlockTokens, s.keep[i], s.take[i],
+                   run.lanes + (base + i) * 16, e0, e1);
+      store(row, e0);
+      store(row + 16, e1);
+    }
+  for (int h = 0; h < heads; ++h) {
+    const T *v = keys(block, h) + kBlockTokens * head_dim, *next_v = keys(next, h) + kBlockTokens * head_dim;
+    in_groups<kFloatTile>(
+        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+          const int i = h * rows + r;
+          const auto values = partial ? float_values<T, kRows, true, kPrefetch> : float_values<T, kRows, false, kPrefetch>;
+          values(v, head_dim, s.scores + i * kBlockTokens, s.visible + r, s.keep + i, s.take + i, run.out + (base + i) * head_dim, next_v);
+        });
   }
-  in_groups(
-      from, run.rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
-        float_values<T, kRows>(v, head_dim, s.scores + r * kBlockTokens, s.visible + r, s.keep + r, s.take + r, out + r * head_dim);
-      });
 }
 
 template <typename T>
 void attend_float(const AttentionRun& run, int tile0, int tile1) {
-  TileState s;
-  std::memset(s.tile_max, 0, sizeof s.tile_max);
-  const int last = run.positions[run.rows - 1] / kBlockTokens;
-  if (tile1 > last + 1) tile1 = last + 1;
-  for (int tile = tile0; tile < tile1; ++tile) {
-    const int from = first_row(run, tile);
-    set_visible(run, tile, from, s);
-    const std::uint8_t* block = run.layer + run.blocks[tile] * run.block_bytes;
-    for (int head = 0; head < run.heads; ++head) attend_float_tile<T>(run, head, block, from, s);
-  }
+  each_tile(
+      run, tile0, tile1,
+      [&]<bool kPrefetch>(int head, int heads, const std::uint8_t* block, const std::uint8_t* next, int from, bool partial, TileState& s)
+          __attribute__((always_inline)) { attend_float_tile<T, kPrefetch>(run, head, heads, block, next, from, partial, s); });
 }
 
 }  // namespace

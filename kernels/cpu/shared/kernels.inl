@@ -1,5 +1,6 @@
 // All shared kernels, and the tables of this level: the only names that other files can see.
 #include "kernels/cpu/shared/math.inl"
+#include "kernels/cpu/shared/quantize.inl"
 #include "kernels/cpu/shared/matmul_int8.inl"
 #include "kernels/cpu/shared/matmul_float.inl"
 #include "kernels/cpu/shared/rows.inl"

@@ -10,24 +10,6 @@ constexpr int kW8HalfGroupBytes = kByteBytes + kPanelColumns * 8;  // bytes, 2 x
 constexpr int kRowBlock = 64;                                      // rows that share a sweep over the panels
 constexpr int kPrefetchBytes = 8192;                               // ahead of the stream of weights, for any number of rows
 
-void quantize_row(const float* x, int cols, const QuantizedRows& to, std::size_t row) {
-  const int groups = cols / kGroup;
-  std::int8_t* q = to.values + row * to.stride;
-  const std::size_t base = row * static_cast<std::size_t>(groups);
-  const float whole = to.per_group ? 0.0F : largest_magnitude(x, cols);
-  for (int g = 0; g < groups; ++g) {
-    const float amax = to.per_group ? largest_magnitude(x + g * kGroup, kGroup) : whole;
-    const float scale = amax / 127.0F, inverse = inverse_scale(amax);
-    const std::int32_t lower = quantize(x + g * kGroup, 16, inverse, q + g * kGroup);
-    const std::int32_t upper = quantize(x + g * kGroup + 16, 16, inverse, q + g * kGroup + 16);
-    to.scales[base + g] = scale;
-    to.half_sums[2 * (base + g)] = lower;
-    to.half_sums[2 * (base + g) + 1] = upper;
-    const float sum = static_cast<float>(lower + upper);
-    to.scaled_sums[base + g] = to.per_group ? sum * scale : sum;
-  }
-}
-
 /// Rows [row, row + kRows) x 16 * kProductVectors columns from `column` of one panel.
 struct TileArgs {
   const QuantizedRows* rows;

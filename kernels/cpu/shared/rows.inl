@@ -65,40 +65,33 @@ void rope(float* head, const float* cos, const float* sin, int half, bool adjace
   }
 }
 
-/// Walsh-Hadamard transform in its form of constant geometry: each round puts sums of neighbours first, differences behind.
-void spread(float* head, int head_dim, int block, float factor) {
-  float other[kMaxHeadDim];
-  const Floats scale = set(factor);
-  for (float* from = head; from < head + head_dim; from += block) {
-    float *x = from, *y = other;
-    const int half = block / 2;
-    for (int width = 1; width < block; width *= 2) {
-      const bool last = 2 * width == block;
-      for (int i = 0; i < half; i += 16) {
-        const int lanes = half - i < 16 ? half - i : 16;
-        Floats even, odd;
-        deinterleave(load(x + 2 * i, 2 * lanes), load(x + 2 * i + 16, 2 * lanes - 16), even, odd);
-        const Floats sum = add(even, odd), difference = sub(even, odd);
-        store(y + i, last ? mul(sum, scale) : sum, lanes);
-        store(y + half + i, last ? mul(difference, scale) : difference, lanes);
-      }
-      float* swap = x;
-      x = y;
-      y = swap;
-    }
-    if (x != from)
-      for (int i = 0; i < block; i += 16) store(from + i, load(x + i));
+/// Sums and differences of elements that differ in bits 4 and up of their place: whole vectors.
+TROUPE_INLINE void spread_vectors(Floats* x, int vectors) {
+  TROUPE_UNROLL for (int width = 1; width < vectors; width *= 2) TROUPE_UNROLL for (int i = 0; i < vectors; i += 2 * width)
+      TROUPE_UNROLL for (int j = i; j < i + width; ++j) {
+    const Floats lower = x[j], upper = x[j + width];
+    x[j] = add(lower, upper);
+    x[j + width] = sub(lower, upper);
   }
 }
+template <int kVectors>
+TROUPE_INLINE void spread_block(float* x, int any_vectors, Floats scale) {
+  const int vectors = kVectors ? kVectors : any_vectors;
+  Floats v[kVectors ? kVectors : kMaxHeadDim / 16];
+  TROUPE_UNROLL for (int i = 0; i < vectors; ++i) v[i] = butterfly<3>(butterfly<2>(butterfly<1>(butterfly<0>(load(x + 16 * i)))));
+  spread_vectors(v, vectors);
+  TROUPE_UNROLL for (int i = 0; i < vectors; ++i) store(x + 16 * i, mul(v[i], scale));
+}
 
-/// x - Q(x), rounded once.
-void quantization_error(const float* x, int cols, const QuantizedRows& quantized, std::size_t row, float* y) {
-  const std::int8_t* q = quantized.values + row * quantized.stride;
-  const float* scales = quantized.scales + row * static_cast<std::size_t>(cols / kGroup);
-  for (int i = 0; i < cols; i += 16) {
-    float values[16];
-    for (int j = 0; j < 16; ++j) values[j] = static_cast<float>(q[i + j]);
-    store(y + i, fma(load(values), set(-scales[i / kGroup]), load(x + i)));
+/// Walsh-Hadamard transform: for each bit of the place, from the lowest, (x, y) becomes (x + y, x - y).
+void spread(float* head, int head_dim, int block, float factor) {
+  const Floats scale = set(factor);
+  for (float* x = head; x < head + head_dim; x += block) {
+    switch (block) {
+      case 64: spread_block<4>(x, 4, scale); break;
+      case 128: spread_block<8>(x, 8, scale); break;
+      default: spread_block<0>(x, block / 16, scale);
+    }
   }
 }
 
