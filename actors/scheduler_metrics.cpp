@@ -24,9 +24,12 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
     if (after > before) counter.increment(static_cast<double>(after - before));
   };
-  running_.set(stats.running);
-  waiting_.set(stats.waiting);
-  leased_.set(stats.leased_blocks);
+  const auto set = [](base::Gauge& gauge, std::uint32_t before, std::uint32_t after) {
+    if (after != before) gauge.set(after);
+  };
+  set(running_, told_.running, stats.running);
+  set(waiting_, told_.waiting, stats.waiting);
+  set(leased_, told_.leased_blocks, stats.leased_blocks);
   add(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
   add(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
   add(preemptions_, told_.preemptions, stats.preemptions);

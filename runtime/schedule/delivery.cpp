@@ -60,10 +60,12 @@ std::optional<TimePoint> Delivery::next_due() const {
   return waiting_.begin()->first;
 }
 
-double RecentTimes::p99_us() const {
+void RecentTimes::note(TimePoint::duration time) {
+  us_[at_++ % us_.size()] = std::chrono::duration<float, std::micro>(time).count();
+  if (at_ % 16 != 0) return;
   auto sorted = us_;
   std::nth_element(sorted.begin(), sorted.begin() + 1, sorted.end(), std::greater<>());
-  return sorted[1];
+  p99_us_ = sorted[1];
 }
 
 double Delivery::cost_us() const {

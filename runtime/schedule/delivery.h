@@ -15,13 +15,14 @@ namespace troupe::schedule {
 /// The last 128 of some times.
 class RecentTimes {
  public:
-  void note(TimePoint::duration time) { us_[at_++ % us_.size()] = std::chrono::duration<float, std::micro>(time).count(); }
-  /// 99th percentile, us; times that were not measured yet count as none.
-  double p99_us() const;
+  void note(TimePoint::duration time);
+  /// 99th percentile, us, as of at most 15 times ago; those that were not measured yet count as none.
+  double p99_us() const { return p99_us_; }
 
  private:
   std::array<float, 128> us_{};
   std::size_t at_ = 0;
+  double p99_us_ = 0;
 };
 
 class Delivery {

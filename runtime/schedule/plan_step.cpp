@@ -27,7 +27,7 @@ bool Scheduler::State::plan_one(TimePoint now) {
   for (SequenceSlot slot : to_drop_) free_slots_.insert(slot.value);
   builder.drop(std::exchange(to_drop_, {}));
   // A budget smaller than the number of streams would never leave a row for prompts: every other plan does.
-  plan_decode(builder, options_.token_budget - (prefill && prefill_starved_ ? options_.min_chunk : 0));
+  plan_decode(builder, decodes, options_.token_budget - (prefill && prefill_starved_ ? options_.min_chunk : 0));
   if (builder.rows() > 0) builder.note().limit_us = stall_limit_us();
   plan_prefill(builder);
   prefill_starved_ = prefill && builder.note().load.prefill_tokens == 0;
@@ -50,8 +50,8 @@ std::vector<Sequence*> Scheduler::State::decode_rows_due() const {
   return due;
 }
 
-void Scheduler::State::plan_decode(PlanBuilder& builder, std::uint32_t most_rows) {
-  for (Sequence* sequence : decode_rows_due()) {
+void Scheduler::State::plan_decode(PlanBuilder& builder, const std::vector<Sequence*>& due, std::uint32_t most_rows) {
+  for (Sequence* sequence : due) {
     if (builder.rows() >= most_rows) return;
     if (sequence->reserved.empty() && sequence->planned >= sequence->table.size() * kBlockTokens) continue;
     prepare_rows(builder, *sequence, 1);

@@ -101,7 +101,7 @@ class Scheduler::State {
   bool plan_one(TimePoint now);
   std::vector<Sequence*> decode_rows_due() const;
   bool wants_decode_row(const Sequence& sequence) const;
-  void plan_decode(PlanBuilder& builder, std::uint32_t most_rows);
+  void plan_decode(PlanBuilder& builder, const std::vector<Sequence*>& due, std::uint32_t most_rows);
   void plan_prefill(PlanBuilder& builder);
   void prepare_rows(PlanBuilder& builder, Sequence& sequence, std::uint32_t rows);
   void fork_attached(PlanBuilder& builder, Sequence& parent);
