@@ -50,7 +50,7 @@ CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
       activations_(options.activations),
       team_({options.threads, options.pin, options.spin_us}),
       own_inputs_(team_.size()),
-      attention_scratch_(team_.size()),
+      attention_(kernels_.attention, team_),
       samplers_(team_.size()) {}
 
 std::string CpuBackend::description() const {
@@ -276,6 +276,11 @@ void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const Sequ
     team_.run(work);
   else
     team_.run_alone(work);
+}
+
+void CpuBackend::attention(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const KvCache& kv, std::size_t layer,
+                           Rows out) {
+  attention_.run(qkv, q_heads, sequences, static_cast<const CpuKvCache&>(kv), layer, out);
 }
 
 void CpuBackend::sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) {

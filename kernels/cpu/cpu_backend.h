@@ -3,6 +3,7 @@
 // Invariant: how an op is cut changes no bit of its result, so the team may shrink or grow between two calls.
 #pragma once
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_attention.h"
 #include "kernels/cpu/cpu_kv_cache.h"
 #include "kernels/cpu/kernel_lists.h"
 #include "kernels/cpu/pack.h"
@@ -28,13 +29,6 @@ class ProductInput {
   std::vector<std::int32_t> half_sums_;
   QuantizedRows int8_;
   std::size_t float_stride_ = 0;
-};
-
-/// Queries and fold state of one piece of attention.
-struct AttentionScratch {
-  std::vector<std::int8_t> q;
-  std::vector<float> q_float, q_scale, max, lanes, out;
-  std::vector<std::int32_t> q_sum, positions;
 };
 
 class CpuBackend final : public Backend {
@@ -74,18 +68,6 @@ class CpuBackend final : public Backend {
     float eps = 0;
     bool two_terms = false;  // int8 inputs as a value and its error
   };
-  /// A part of attention that one thread does: rows of one sequence over neighbouring kv heads.
-  struct AttentionPiece {
-    const SequenceRows* sequence;
-    std::size_t first, count;      // rows of the sequence
-    std::size_t head, heads;       // kv heads
-    std::size_t q_first, q_count;  // query heads of each kv head
-  };
-  struct AttentionCall {
-    Rows qkv, out;
-    std::size_t q_heads, layer;
-    const CpuKvCache* kv;
-  };
 
   void product(const Source& source, const Weight& weight, Rows y);
   void prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float, ProductInput& input) const;
@@ -97,8 +79,6 @@ class CpuBackend final : public Backend {
   bool uses_int8(PanelFormat format) const { return activations_ != Activations::kFp32 && is_quantized(format); }
   template <typename Op>
   void for_rows(std::size_t rows, std::size_t work_per_row, Op op);
-  std::vector<AttentionPiece> cut_attention(std::span<const SequenceRows> sequences, std::size_t group, std::size_t kv_heads) const;
-  void attend(const AttentionCall& call, const AttentionPiece& piece, AttentionScratch& scratch) const;
 
   const KernelSet kernels_;
   const Activations activations_;
@@ -107,7 +87,7 @@ class CpuBackend final : public Backend {
   std::vector<float> second_products_;    // of the second terms, [rows][outputs]
   ProductInput shared_input_;             // many rows: each thread prepares a share
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
-  std::vector<AttentionScratch> attention_scratch_;
+  CpuAttention attention_;
   std::vector<Sampler> samplers_;
 };
 

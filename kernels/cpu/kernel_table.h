@@ -94,6 +94,18 @@ struct AttentionRun {
   float* max = nullptr;    // [heads][row_stride]
   float* lanes = nullptr;  // [heads][row_stride][16]: sums of exponentials
   float* out = nullptr;    // [heads][row_stride][head_dim]
+  /// Not null: no fold. Each tile's own part is written instead, to max, lanes, out and factor [tile1 - tile0][heads][rows]...,
+  /// for fold_row. All rows are of one position then.
+  float* factor = nullptr;
+};
+
+/// Parts of `rows` rows in consecutive tiles, as attend_* has written them.
+struct AttentionParts {
+  float* max = nullptr;     // [tiles][rows]
+  float* factor = nullptr;  // [tiles][rows]: of `out`
+  float* lanes = nullptr;   // [tiles][rows][16]
+  float* out = nullptr;     // [tiles][rows][head_dim]
+  int tiles = 0, rows = 0, head_dim = 0;
 };
 
 struct AttentionKernels {
@@ -106,6 +118,8 @@ struct AttentionKernels {
   void (*attend_int8)(const AttentionRun& run, int tile0, int tile1);
   void (*attend_f16)(const AttentionRun& run, int tile0, int tile1);
   void (*attend_f32)(const AttentionRun& run, int tile0, int tile1);
+  /// Folds one row of the parts into its state, tile by tile, as attend_* would have done.
+  void (*fold_row)(const AttentionParts& parts, int row, float* max, float* lanes, float* out);
   /// y = out / sum of lanes, one row.
   void (*finish)(const float* lanes, const float* out, int head_dim, float* y);
 };

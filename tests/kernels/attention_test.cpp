@@ -155,6 +155,40 @@ TEST_CASE("a long sequence, whole or in chunks") {
   }
 }
 
+TEST_CASE("a long row is the same when threads share it by tiles") {
+  Random random(38);
+  const std::size_t length = 2100;  // in the second shape, the parts fill several rounds
+  for (const Shape& shape : {Shape{3, 1, 16}, Shape{36, 3, 64}})
+    for (const KvFormat format : kFormats)
+      for (const std::string& isa : cpu_isa_levels()) {
+        if (isa == "ref" && shape.dim > 16) continue;  // slow
+        Sequence s = random_sequence(random, shape, 32);
+        s.blocks.resize((length + 31) / 32);
+        for (std::size_t i = 0; i < s.blocks.size(); ++i) s.blocks[i] = static_cast<std::uint32_t>(i * 7 % s.blocks.size());
+        std::vector<float> expected;
+        for (const std::size_t threads : {1, 2, 5}) {
+          World world(shape, format, isa, threads, s.blocks.size());
+          world.rope = make_rope_table(shape.dim, 10000.0, length + 1);
+          for (std::size_t block = 0; block * 32 < length; ++block) {
+            OwnedRows qkv(32, shape.width());
+            qkv.data = s.rows;
+            for (std::size_t i = 0; i < qkv.data.size(); i += 1 + block % 7) qkv.data[i] += 0.25F * static_cast<float>(block % 5);
+            const SequenceRows rows{0, std::min<std::size_t>(32, length - block * 32), static_cast<std::uint32_t>(block * 32),
+                                    s.blocks.data()};
+            world.backend->rope_append(Rows{qkv.data.data(), 32, shape.width(), shape.width()}, shape.q_heads, {&rows, 1}, world.rope,
+                                       *world.kv, 1);
+          }
+          OwnedRows qkv(2, shape.width()), out(2, shape.q_heads * shape.dim);
+          std::copy_n(s.rows.begin(), qkv.data.size(), qkv.data.begin());
+          const SequenceRows rows[] = {{0, 1, length - 1, s.blocks.data()}, {1, 1, 40, s.blocks.data()}};
+          world.backend->attention(qkv.rows, shape.q_heads, rows, *world.kv, 1, out.rows);
+          if (expected.empty()) expected = out.data;
+          CAPTURE(shape.q_heads, static_cast<int>(format), isa, threads);
+          CHECK(same_bits(out.data, expected));
+        }
+      }
+}
+
 TEST_CASE("attention does not depend on what else is in the batch") {
   Random random(33);
   const Shape shape{6, 2, 64};

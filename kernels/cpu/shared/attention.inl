@@ -57,11 +57,26 @@ TROUPE_INLINE void store_maxima(const Floats (&best)[kRows], float* to) {
   }
 }
 
+/// What a kernel does in one tile: rows from `from` on, of kv heads [head, head + heads).
+struct TileWork {
+  int head, heads, from;
+  bool partial;                      // some row sees only a part of the tile
+  std::size_t query, state;          // first row of `head` in the arrays of queries, and in those of the state
+  const std::uint8_t *block, *next;  // slabs at `head`; the next one is prefetched
+};
+
 /// tile_max holds max(u) * qs. Sets keep and take, moves `max` on; rows before `from` keep their state untouched.
+/// Without a fold the part is written as it is.
+template <bool kFold>
 TROUPE_INLINE void fold_maxima(float* state_max, int rows, int from, TileState& s) {
   for (int r = from & ~15; r < rows; r += 16) {
-    const Floats m = load(state_max + r, rows - r), tile = load(s.tile_max + r);
-    const Floats high = max(m, tile);
+    const Floats tile = load(s.tile_max + r);
+    if (!kFold) {
+      store(state_max + r, tile, rows - r);
+      store(s.take + r, set(1.0F));
+      continue;
+    }
+    const Floats m = load(state_max + r, rows - r), high = max(m, tile);
     const Floats c = exp2p(sub(min(m, tile), high));
     const Mask grew = greater(tile, m);
     store(s.keep + r, select(grew, c, set(1.0F)));
@@ -70,7 +85,14 @@ TROUPE_INLINE void fold_maxima(float* state_max, int rows, int from, TileState& 
   }
 }
 
+/// old * keep + part * take; without a fold the part as it is.
+template <bool kFold>
+TROUPE_INLINE void fold(float* state, Floats part, float keep, float take) {
+  store(state, kFold ? fma(part, set(take), mul(load(state), set(keep))) : part);
+}
+
 /// Exponentials of one row's scores, masked; folds their sums into the lanes.
+template <bool kFold>
 TROUPE_INLINE void exponentials(const float* scores, float scale, float tile_max, int visible, float keep, float take, float* lanes,
                                 Floats& e0, Floats& e1) {
   const Floats factor = set(scale), minus_max = set(-tile_max);
@@ -80,10 +102,10 @@ TROUPE_INLINE void exponentials(const float* scores, float scale, float tile_max
     e0 = select(first(visible), e0, zero());
     e1 = select(first(visible - 16), e1, zero());
   }
-  store(lanes, fma(add(e0, e1), set(take), mul(load(lanes), set(keep))));
+  fold<kFold>(lanes, add(e0, e1), keep, take);
 }
 
-template <bool kPrefetch, typename Op>
+template <bool kPrefetch, bool kFold, typename Op>
 TROUPE_INLINE void walk_tiles(const AttentionRun& run, int tile0, int tile1, Op op) {
   TileState s;
   std::memset(s.tile_max, 0, sizeof s.tile_max);  // rows that do not see a tile are computed along, never stored
@@ -92,22 +114,66 @@ TROUPE_INLINE void walk_tiles(const AttentionRun& run, int tile0, int tile1, Op 
   const bool joined = run.row_stride == run.rows && run.positions[0] == run.positions[run.rows - 1];
   const int together = joined ? kMaxAttentionRows / run.rows : 1;  // heads
   for (int tile = tile0; tile < tile1; ++tile) {
-    const int from = first_row(run, tile);
-    const bool partial = set_visible(run, tile, from, s);
+    TileWork work;
+    work.from = first_row(run, tile);
+    work.partial = set_visible(run, tile, work.from, s);
     const std::uint8_t* block = run.layer + run.blocks[tile] * run.block_bytes;
     const std::uint8_t* next = run.layer + run.blocks[tile < last ? tile + 1 : last] * run.block_bytes;
-    for (int head = 0; head < run.heads; head += together)
-      op.template operator()<kPrefetch>(head, run.heads - head < together ? run.heads - head : together, block, next, from, partial, s);
+    for (work.head = 0; work.head < run.heads; work.head += together) {
+      work.heads = run.heads - work.head < together ? run.heads - work.head : together;
+      work.query = static_cast<std::size_t>(work.head) * run.row_stride;
+      work.state = kFold ? work.query : static_cast<std::size_t>((tile - tile0) * run.heads + work.head) * run.rows;
+      work.block = block + work.head * run.head_bytes;
+      work.next = next + work.head * run.head_bytes;
+      op.template operator()<kPrefetch, kFold>(work, s);
+    }
   }
 }
-/// Calls op<prefetch>(head, heads, block, next block, first row, some row sees a part only, state) tile by tile: blocks outside, heads
-/// inside, as they lie in memory. Few rows are memory bound, so the next block is prefetched.
+/// Calls op<prefetch, fold>(work, state) tile by tile: blocks outside, heads inside, as they lie in memory. Few rows are memory bound,
+/// so the next block is prefetched.
 template <typename Op>
 TROUPE_INLINE void each_tile(const AttentionRun& run, int tile0, int tile1, Op op) {
-  if (run.rows <= 8)
-    walk_tiles<true>(run, tile0, tile1, op);
+  if (run.factor)
+    walk_tiles<true, false>(run, tile0, tile1, op);
+  else if (run.rows <= 8)
+    walk_tiles<true, true>(run, tile0, tile1, op);
   else
-    walk_tiles<false>(run, tile0, tile1, op);
+    walk_tiles<false, true>(run, tile0, tile1, op);
+}
+
+template <int kVectors>
+TROUPE_INLINE void fold_vectors(const float* part, std::size_t stride, int tiles, const float* keep, const float* take, float* state) {
+  Floats v[kVectors];
+  TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) v[j] = load(state + 16 * j);
+  for (int i = 0; i < tiles; ++i, part += stride)
+    TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) v[j] = fma(load(part + 16 * j), set(take[i]), mul(v[j], set(keep[i])));
+  TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) store(state + 16 * j, v[j]);
+}
+
+/// The fold of parts that attend_* wrote, for one row: what it would have done by itself, tile by tile.
+void fold_row(const AttentionParts& parts, int row, float* state_max, float* lanes, float* out) {
+  const auto rows = static_cast<std::size_t>(parts.rows), dim = static_cast<std::size_t>(parts.head_dim);
+  for (int tile = 0; tile < parts.tiles; tile += 16) {
+    const int count = parts.tiles - tile < 16 ? parts.tiles - tile : 16;
+    const std::size_t at = static_cast<std::size_t>(tile) * rows + row;
+    alignas(64) float before[16] = {}, own[16] = {}, factor[16] = {}, keep[16], take[16], weight[16];
+    for (int i = 0; i < count; ++i) {
+      before[i] = *state_max;
+      own[i] = parts.max[at + i * rows];
+      factor[i] = parts.factor[at + i * rows];
+      *state_max = before[i] > own[i] ? before[i] : own[i];
+    }
+    const Floats m = load(before), t = load(own);
+    const Floats c = exp2p(sub(min(m, t), max(m, t)));
+    const Mask grew = greater(t, m);
+    store(keep, select(grew, c, set(1.0F)));
+    store(take, select(grew, set(1.0F), c));
+    store(weight, mul(load(take), load(factor)));
+    fold_vectors<1>(parts.lanes + at * 16, rows * 16, count, keep, take, lanes);
+    std::size_t d = 0;
+    for (; d + 64 <= dim; d += 64) fold_vectors<4>(parts.out + at * dim + d, rows * dim, count, keep, weight, out + d);
+    for (; d < dim; d += 16) fold_vectors<1>(parts.out + at * dim + d, rows * dim, count, keep, weight, out + d);
+  }
 }
 
 void finish(const float* lanes, const float* out, int head_dim, float* y) {

@@ -55,7 +55,7 @@ TROUPE_NOINLINE void float_scores(const T* k, int head_dim, const float* q, cons
 }
 
 /// Elements [d, d + 16 * kVectors) of kRows outputs. kPartial: row r sees only `visible[r]` positions.
-template <typename T, int kRows, int kVectors, bool kPartial, bool kPrefetch>
+template <typename T, int kRows, int kVectors, bool kPartial, bool kPrefetch, bool kFold>
 TROUPE_INLINE void float_value_vectors(const T* v, int head_dim, int d, const float* e, const std::int32_t* visible, const float* keep,
                                        const float* take, float* out, const T* next) {
   Floats sum[kRows][kVectors];
@@ -75,55 +75,57 @@ TROUPE_INLINE void float_value_vectors(const T* v, int head_dim, int d, const fl
     }
   }
   TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
-    float* at = out + r * head_dim + d + 16 * j;
-    store(at, fma(sum[r][j], set(take[r]), mul(load(at), set(keep[r]))));
+    fold<kFold>(out + r * head_dim + d + 16 * j, sum[r][j], keep[r], take[r]);
   }
 }
 
-template <typename T, int kRows, bool kPartial, bool kPrefetch>
+template <typename T, int kRows, bool kPartial, bool kPrefetch, bool kFold>
 TROUPE_NOINLINE void float_values(const T* v, int head_dim, const float* e, const std::int32_t* visible, const float* keep,
                                   const float* take, float* out, const T* next) {
   constexpr int kVectors = kRows < 4 ? 2 * kFloatTileVectors : kFloatTileVectors;
   int d = 0;
   for (; d + 16 * kVectors <= head_dim; d += 16 * kVectors)
-    float_value_vectors<T, kRows, kVectors, kPartial, kPrefetch>(v, head_dim, d, e, visible, keep, take, out, next);
-  for (; d < head_dim; d += 16) float_value_vectors<T, kRows, 1, kPartial, kPrefetch>(v, head_dim, d, e, visible, keep, take, out, next);
+    float_value_vectors<T, kRows, kVectors, kPartial, kPrefetch, kFold>(v, head_dim, d, e, visible, keep, take, out, next);
+  for (; d < head_dim; d += 16)
+    float_value_vectors<T, kRows, 1, kPartial, kPrefetch, kFold>(v, head_dim, d, e, visible, keep, take, out, next);
 }
 
-/// One tile, kv heads [head, head + heads), rows from `from` on, phase by phase.
-template <typename T, bool kPrefetch>
-TROUPE_INLINE void attend_float_tile(const AttentionRun& run, int head, int heads, const std::uint8_t* block, const std::uint8_t* next,
-                                     int from, bool partial, TileState& s) {
-  const int head_dim = run.head_dim, rows = run.rows, all = heads * rows;
-  const std::size_t base = static_cast<std::size_t>(head) * run.row_stride;
-  const auto keys = [&](const std::uint8_t* slab, int h) { return reinterpret_cast<const T*>(slab + (head + h) * run.head_bytes); };
-  for (int h = 0; h < heads; ++h)
+/// Phase by phase over all heads, so that the chains of one overlap with those of the next.
+template <typename T, bool kPrefetch, bool kFold>
+TROUPE_INLINE void attend_float_tile(const AttentionRun& run, const TileWork& work, TileState& s) {
+  const int head_dim = run.head_dim, rows = run.rows, all = work.heads * rows;
+  const auto keys = [&](const std::uint8_t* slab, int h) { return reinterpret_cast<const T*>(slab + h * run.head_bytes); };
+  for (int h = 0; h < work.heads; ++h)
     in_groups<kFloatTile>(
-        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+        work.from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
           const int i = h * rows + r;
-          float_scores<T, kRows, kPrefetch>(keys(block, h), head_dim, run.q_float + (base + i) * head_dim,
-                                            partial ? s.visible + r : nullptr, s.scores + i * kBlockTokens, s.tile_max + i, keys(next, h));
+          float_scores<T, kRows, kPrefetch>(keys(work.block, h), head_dim, run.q_float + (work.query + i) * head_dim,
+                                            work.partial ? s.visible + r : nullptr, s.scores + i * kBlockTokens, s.tile_max + i,
+                                            keys(work.next, h));
         });
   const Floats scale = set(run.score_scale);
-  for (int r = from & ~15; r < all; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), scale));
-  fold_maxima(run.max + base, all, from, s);
-  for (int h = 0; h < heads; ++h)
-    for (int r = from; r < rows; ++r) {
+  for (int r = work.from & ~15; r < all; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), scale));
+  fold_maxima<kFold>(run.max + work.state, all, work.from, s);
+  for (int h = 0; h < work.heads; ++h)
+    for (int r = work.from; r < rows; ++r) {
       const int i = h * rows + r;
       Floats e0, e1;
       float* row = s.scores + i * kBlockTokens;
-      exponentials(row, run.score_scale, s.tile_max[i], partial ? s.visible[r] : kBlockTokens, s.keep[i], s.take[i],
-                   run.lanes + (base + i) * 16, e0, e1);
+      exponentials<kFold>(row, run.score_scale, s.tile_max[i], work.partial ? s.visible[r] : kBlockTokens, s.keep[i], s.take[i],
+                          run.lanes + (work.state + i) * 16, e0, e1);
       store(row, e0);
       store(row + 16, e1);
+      if (!kFold) run.factor[work.state + i] = 1.0F;
     }
-  for (int h = 0; h < heads; ++h) {
-    const T *v = keys(block, h) + kBlockTokens * head_dim, *next_v = keys(next, h) + kBlockTokens * head_dim;
+  for (int h = 0; h < work.heads; ++h) {
+    const T *v = keys(work.block, h) + kBlockTokens * head_dim, *next = keys(work.next, h) + kBlockTokens * head_dim;
     in_groups<kFloatTile>(
-        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+        work.from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
           const int i = h * rows + r;
-          const auto values = partial ? float_values<T, kRows, true, kPrefetch> : float_values<T, kRows, false, kPrefetch>;
-          values(v, head_dim, s.scores + i * kBlockTokens, s.visible + r, s.keep + i, s.take + i, run.out + (base + i) * head_dim, next_v);
+          const auto values =
+              work.partial ? float_values<T, kRows, true, kPrefetch, kFold> : float_values<T, kRows, false, kPrefetch, kFold>;
+          values(v, head_dim, s.scores + i * kBlockTokens, s.visible + r, s.keep + i, s.take + i, run.out + (work.state + i) * head_dim,
+                 next);
         });
   }
 }
@@ -131,9 +133,9 @@ TROUPE_INLINE void attend_float_tile(const AttentionRun& run, int head, int head
 template <typename T>
 void attend_float(const AttentionRun& run, int tile0, int tile1) {
   each_tile(
-      run, tile0, tile1,
-      [&]<bool kPrefetch>(int head, int heads, const std::uint8_t* block, const std::uint8_t* next, int from, bool partial, TileState& s)
-          __attribute__((always_inline)) { attend_float_tile<T, kPrefetch>(run, head, heads, block, next, from, partial, s); });
+      run, tile0, tile1, [&]<bool kPrefetch, bool kFold>(const TileWork& work, TileState& s) __attribute__((always_inline)) {
+        attend_float_tile<T, kPrefetch, kFold>(run, work, s);
+      });
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TROUPE_NOINLINE void score_rows(const Int8Tile& tile, int any_dim, const std::in
 }
 
 /// out = out * keep + float(P . V) * factor for kRows rows.
-template <int kHeadDim, int kRows, int kVectors, bool kPrefetch>
+template <int kHeadDim, int kRows, int kVectors, bool kPrefetch, bool kFold>
 TROUPE_NOINLINE void value_rows(const Int8Tile& tile, int any_dim, const std::uint8_t* p, const float* keep, const float* factor,
                                 float* out, const std::uint8_t* next) {
   constexpr int kChains = chains_of(kRows * kVectors);
@@ -127,29 +127,29 @@ TROUPE_NOINLINE void value_rows(const Int8Tile& tile, int any_dim, const std::ui
     TROUPE_UNROLL for (int r = 0; r < kRows; ++r) TROUPE_UNROLL for (int j = 0; j < kVectors; ++j) {
       Ints dot = sum[0][r][j];
       TROUPE_UNROLL for (int c = 1; c < kChains; ++c) dot = add(dot, sum[c][r][j]);
-      float* at = out + r * head_dim + d + 16 * j;
-      store(at, fma(to_floats(dot), set(factor[r]), mul(load(at), set(keep[r]))));
+      fold<kFold>(out + r * head_dim + d + 16 * j, to_floats(dot), keep[r], factor[r]);
     }
   }
 }
 
-/// Exponentials of the rows of one kv head, as P in u8.
-TROUPE_INLINE void weigh_rows(const Int8Tile& tile, const float* q_scale, int from, int rows, bool partial, TileState& s, int at,
-                              float* lanes, std::uint8_t* p) {
-  const ValueFactors whole = value_factors(tile.v_scales, partial ? s.visible[rows - 1] : kBlockTokens);
+/// Exponentials of the rows of one kv head, as P in u8. Arrays of rows begin with the head's own; `at` is its first in `s`.
+template <bool kFold>
+TROUPE_INLINE void weigh_rows(const Int8Tile& tile, const TileWork& work, int rows, const float* q_scale, TileState& s, int at,
+                              float* lanes, float* value_factor, std::uint8_t* p) {
+  const ValueFactors whole = value_factors(tile.v_scales, work.partial ? s.visible[rows - 1] : kBlockTokens);
   const auto weigh = [&](int r, Ints& p0, Ints& p1) __attribute__((always_inline)) {
-    const int visible = partial ? s.visible[r] : kBlockTokens;
+    const int visible = work.partial ? s.visible[r] : kBlockTokens;
     // A row must not see the scale of a token behind it; rows of one position share the factors.
     ValueFactors factors = whole;
-    if (partial && visible < kBlockTokens && visible != s.visible[rows - 1]) factors = value_factors(tile.v_scales, visible);
+    if (work.partial && visible < kBlockTokens && visible != s.visible[rows - 1]) factors = value_factors(tile.v_scales, visible);
     Floats e0, e1;
-    exponentials(s.scores + (at + r) * kBlockTokens, q_scale[r], s.tile_max[at + r], visible, s.keep[at + r], s.take[at + r],
-                 lanes + r * 16, e0, e1);
-    s.value_factor[at + r] = s.take[at + r] * factors.value;
+    exponentials<kFold>(s.scores + (at + r) * kBlockTokens, q_scale[r], s.tile_max[at + r], visible, s.keep[at + r], s.take[at + r],
+                        lanes + r * 16, e0, e1);
+    value_factor[r] = s.take[at + r] * factors.value;
     p0 = to_ints(mul(e0, factors.w0));
     p1 = to_ints(mul(e1, factors.w1));
   };
-  int r = from;
+  int r = work.from;
   for (; r + 2 <= rows; r += 2) {
     Ints a, b, c, d;
     weigh(r, a, b);
@@ -164,42 +164,40 @@ TROUPE_INLINE void weigh_rows(const Int8Tile& tile, const float* q_scale, int fr
   }
 }
 
-/// One tile, kv heads [head, head + heads), rows from `from` on. Phase by phase over all heads, so that their chains overlap.
-template <int kHeadDim, bool kPrefetch>
-TROUPE_INLINE void attend_int8_tile(const AttentionRun& run, int head, int heads, const std::uint8_t* block, const std::uint8_t* next,
-                                    int from, bool partial, TileState& s) {
-  const int head_dim = kHeadDim ? kHeadDim : run.head_dim, rows = run.rows;
-  const std::size_t base = static_cast<std::size_t>(head) * run.row_stride;
-  const float* q_scale = run.q_scale + base;
-  block += head * run.head_bytes;
-  next += head * run.head_bytes;
+/// Phase by phase over all heads, so that the chains of one overlap with those of the next.
+template <int kHeadDim, bool kPrefetch, bool kFold>
+TROUPE_INLINE void attend_int8_tile(const AttentionRun& run, const TileWork& work, TileState& s) {
+  const int head_dim = kHeadDim ? kHeadDim : run.head_dim, rows = run.rows, all = work.heads * rows;
+  const float* q_scale = run.q_scale + work.query;
+  float* value_factor = kFold ? s.value_factor : run.factor + work.state;
   alignas(64) std::uint8_t p[kMaxAttentionRows * kBlockTokens];
 
-  for (int h = 0; h < heads; ++h) {
-    const Int8Tile tile = int8_tile(block + h * run.head_bytes, head_dim);
+  for (int h = 0; h < work.heads; ++h) {
+    const Int8Tile tile = int8_tile(work.block + h * run.head_bytes, head_dim);
     in_groups<kScoreRows>(
-        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+        work.from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
           const int i = h * rows + r;
-          score_rows<kHeadDim, kRows, kPrefetch>(tile, head_dim, run.q + (base + i) * head_dim, run.q_sum + base + i,
-                                                 partial ? s.visible + r : nullptr, s.scores + i * kBlockTokens, s.tile_max + i,
-                                                 next + h * run.head_bytes);
+          score_rows<kHeadDim, kRows, kPrefetch>(tile, head_dim, run.q + (work.query + i) * head_dim, run.q_sum + work.query + i,
+                                                 work.partial ? s.visible + r : nullptr, s.scores + i * kBlockTokens, s.tile_max + i,
+                                                 work.next + h * run.head_bytes);
         });
   }
-  const int all = heads * rows;
-  for (int r = from & ~15; r < all; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), load(q_scale + r)));
-  fold_maxima(run.max + base, all, from, s);
-  for (int h = 0; h < heads; ++h)
-    weigh_rows(int8_tile(block + h * run.head_bytes, head_dim), q_scale + h * rows, from, rows, partial, s, h * rows,
-               run.lanes + (base + h * rows) * 16, p + h * rows * kBlockTokens);
-  for (int h = 0; h < heads; ++h) {
-    const Int8Tile tile = int8_tile(block + h * run.head_bytes, head_dim);
+  for (int r = work.from & ~15; r < all; r += 16) store(s.tile_max + r, mul(load(s.tile_max + r), load(q_scale + r)));
+  fold_maxima<kFold>(run.max + work.state, all, work.from, s);
+  for (int h = 0; h < work.heads; ++h) {
+    const int i = h * rows;
+    weigh_rows<kFold>(int8_tile(work.block + h * run.head_bytes, head_dim), work, rows, q_scale + i, s, i,
+                      run.lanes + (work.state + i) * 16, value_factor + i, p + i * kBlockTokens);
+  }
+  for (int h = 0; h < work.heads; ++h) {
+    const Int8Tile tile = int8_tile(work.block + h * run.head_bytes, head_dim);
     in_groups<kValueRows>(
-        from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
+        work.from, rows, [&]<int kRows>(int r) __attribute__((always_inline)) {
           constexpr int kVectors = kHeadDim ? kValueVectors : 1;
           const int i = h * rows + r;
-          value_rows<kHeadDim, kRows, kVectors, kPrefetch>(tile, head_dim, p + i * kBlockTokens, s.keep + i, s.value_factor + i,
-                                                           run.out + (base + i) * head_dim,
-                                                           next + h * run.head_bytes + kBlockTokens * head_dim);
+          value_rows<kHeadDim, kRows, kVectors, kPrefetch, kFold>(tile, head_dim, p + i * kBlockTokens, s.keep + i, value_factor + i,
+                                                                  run.out + (work.state + i) * head_dim,
+                                                                  work.next + h * run.head_bytes + kBlockTokens * head_dim);
         });
   }
 }
@@ -207,9 +205,9 @@ TROUPE_INLINE void attend_int8_tile(const AttentionRun& run, int head, int heads
 template <int kHeadDim>
 void attend_int8_dim(const AttentionRun& run, int tile0, int tile1) {
   each_tile(
-      run, tile0, tile1,
-      [&]<bool kPrefetch>(int head, int heads, const std::uint8_t* block, const std::uint8_t* next, int from, bool partial, TileState& s)
-          __attribute__((always_inline)) { attend_int8_tile<kHeadDim, kPrefetch>(run, head, heads, block, next, from, partial, s); });
+      run, tile0, tile1, [&]<bool kPrefetch, bool kFold>(const TileWork& work, TileState& s) __attribute__((always_inline)) {
+        attend_int8_tile<kHeadDim, kPrefetch, kFold>(run, work, s);
+      });
 }
 
 void attend_int8(const AttentionRun& run, int tile0, int tile1) {

@@ -21,7 +21,7 @@ extern const RoofKernels roof;
 const MatmulKernels matmul = {quantize_row, multiply_int8, multiply_float};
 const RowKernels rows = {rms_norm, swiglu, add_row, rope, spread, quantization_error};
 const AttentionKernels attention = {store_int8,          store_f16, store_f32, quantize_query, attend_int8, attend_float<std::uint16_t>,
-                                    attend_float<float>, finish};
+                                    attend_float<float>, fold_row,  finish};
 const LogitKernels logits = {scan_logits, find_logit, exp_sums, collect_logits};
 const RoofKernels roof = {roof_bytes, roof_nibbles, roof_fp32, roof_bf16, roof_read};
 
