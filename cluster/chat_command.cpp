@@ -1,18 +1,13 @@
 // See chat_command.h.
 #include "cluster/chat_command.h"
 #include "cluster/chat_client.h"
-#include "cluster/node.h"
-#include "cluster/start_report.h"
-#include "messages/error_reasons.h"
+#include "cluster/embedded_node.h"
 
-#include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <future>
 #include <iostream>
+#include <memory>
 #include <string>
-#include <thread>
 #include <unistd.h>
 
 namespace troupe::cluster {
@@ -32,51 +27,6 @@ int fail(const std::string& text) {
   std::fprintf(stderr, "troupe: %s\n", text.c_str());
   return 1;
 }
-
-/// A node inside this process, with its loop in a thread; drained at the end.
-class EmbeddedNode {
- public:
-  static Result<std::unique_ptr<EmbeddedNode>> start(const Options& options) {
-    auto embedded = std::make_unique<EmbeddedNode>();
-    Options own = options;
-    own.host = "127.0.0.1";
-    own.port = 0;
-    own.api_key_file.clear();
-    NodeEvents events;
-    events.on_load_progress = [e = embedded.get()](std::size_t done, std::size_t total) { e->report_.progress(done, total); };
-    events.on_ready = [e = embedded.get()](const ReadyNode&) { e->settle(""); };
-    events.on_fatal = [e = embedded.get()](const std::string& reason) { e->settle(reason); };
-    auto node = Node::make(own, events, false);
-    if (!node) return node.error();
-    embedded->node_ = std::move(*node);
-    embedded->loop_ = std::thread([e = embedded.get()] { e->exit_code_ = e->node_->run(); });
-    const std::string fault = embedded->settled_.get_future().get();
-    embedded->report_.line("");
-    if (!fault.empty()) return make_error(ErrorClass::kUnavailable, ErrorReason::kUnclassified, fault);
-    return embedded;
-  }
-  ~EmbeddedNode() {
-    if (node_) node_->drain(std::chrono::milliseconds(1));
-    if (loop_.joinable()) loop_.join();
-    if (exit_code_ != 0) std::_Exit(1);  // see Node::run
-  }
-  std::string url() const { return node_->url(); }
-  std::string name() const { return node_->model().name; }
-
- private:
-  void settle(const std::string& fault) {
-    if (!done_.exchange(true))
-      settled_.set_value(fault);
-    else if (!fault.empty())
-      report_.line("troupe: " + fault);
-  }
-  StartReport report_;
-  std::promise<std::string> settled_;
-  std::atomic<bool> done_{false};
-  std::unique_ptr<Node> node_;
-  std::thread loop_;
-  std::atomic<int> exit_code_{0};
-};
 
 /// Asks once and prints the answer as it comes. False: the error was printed.
 bool ask(ChatClient& client, const std::string& question, bool notes) {
@@ -133,7 +83,7 @@ int run_chat(const Options& options) {
     if (!started) return fail(started.error().client_text);
     embedded = std::move(*started);
     url = embedded->url();
-    with = embedded->name();
+    with = embedded->model().name;
   }
   auto server = parse_url(url);
   if (!server) return fail(server.error().client_text);

@@ -1,6 +1,6 @@
 // The program `troupe`: picks a command, gives it its options, returns its exit code. Everything else lives in the commands.
+#include "cluster/bench/bench_command.h"
 #include "cluster/chat_command.h"
-#include "cluster/node_options.h"
 #include "cluster/option_sources.h"
 #include "cluster/serve_command.h"
 #include "runtime/base/log.h"
@@ -21,7 +21,7 @@ constexpr const char* kUsage =
     "\n"
     "  serve MODEL   serve a model over HTTP and WebSocket, with a chat page\n"
     "  chat          chat in the terminal: --url of a server, or MODEL in this process\n"
-    "  bench MODEL   measure prefill and decode on this machine\n"
+    "  bench MODEL   measure prefill, decode, steps, kernels and serving on this machine\n"
     "  options       all options as a Markdown page\n"
     "\n"
     "'troupe COMMAND --help' lists the options of a command.\n";
@@ -40,7 +40,7 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
   switch (command) {
     case kServe: return run_serve(parsed->options);
     case kChat: return run_chat(parsed->options);
-    default: return run_bench(bench_options(parsed->options));
+    default: return run_bench(parsed->options);
   }
 }
 

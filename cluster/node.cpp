@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kFatalGrace{2000};  // for clients to take t
 constexpr std::chrono::milliseconds kQuick{1};
 constexpr int kSignalsAtOnce = 3;  // then the process ends without a word
 
-actors::CompanySpec company_spec(const Options& options, const ServedModel& model, exec::FaultHook fault) {
+actors::CompanySpec company_spec(const Options& options, const ServedModel& model, exec::FaultHook fault, EngineFactory make_engine) {
   actors::CompanySpec spec;
   actors::ReplicaSpec& replica = spec.replica;
   replica.model_name = model.name;
@@ -37,7 +37,8 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   replica.scheduler.context_tokens = model.context_tokens;
   replica.shard = shard_spec(options);
   replica.shard.known_content = model.content;
-  replica.make_engine = [fault = std::move(fault)] { return exec::make_shard_engine(fault); };
+  replica.make_engine = std::move(make_engine);
+  if (!replica.make_engine) replica.make_engine = [fault = std::move(fault)] { return exec::make_shard_engine(fault); };
   replica.watchdog = std::chrono::milliseconds(options.watchdog_ms);
   if (!options.fault.empty()) replica.epochs.restarts = 100'000;  // tests lose the group on purpose
   return spec;
@@ -91,7 +92,7 @@ void Node::Parts::on_fatal(int code, const std::string& reason) {
   gateway->drain(kFatalGrace);
 }
 
-Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals) {
+Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine) {
   // All that a user can get wrong, before anything is started.
   if (auto status = check_isa(options.isa); !status) return status.error();
   if (auto policy = schedule::make_policy(options.policy); !policy) return policy.error();
@@ -117,7 +118,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
 
   parts->actor_config.emplace(actors::default_workers(std::thread::hardware_concurrency()));
   parts->system.emplace(*parts->actor_config);
-  actors::CompanySpec spec = company_spec(options, parts->model, std::move(*fault));
+  actors::CompanySpec spec = company_spec(options, parts->model, std::move(*fault), std::move(make_engine));
   spec.metrics = parts->metrics;
   spec.on_load_progress = parts->events.on_load_progress;
   spec.on_ready = [parts](const exec::ShardFacts& facts) {

@@ -30,11 +30,14 @@ struct NodeEvents {
   std::function<void(const std::string& reason)> on_fatal;  // nothing is left to serve; run() will return
 };
 
+/// Instead of an engine that loads the model itself: tests and benchmarks bring their own.
+using EngineFactory = std::function<std::unique_ptr<exec::ShardEngine>()>;
+
 class Node {
  public:
   /// Opens the model, binds the listener, begins to load. Until it is loaded the API answers 503. Errors: everything a user can get
   /// wrong, in one line. `handle_signals`: SIGTERM and SIGINT drain within the options' grace time, a second one at once.
-  static Result<std::unique_ptr<Node>> make(const Options& options, NodeEvents events, bool handle_signals);
+  static Result<std::unique_ptr<Node>> make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine = {});
   ~Node();  // after run(): waits for the actors
   const ServedModel& model() const;
   std::string url() const;

@@ -52,20 +52,6 @@ exec::ShardSpec shard_spec(const Options& options) {
   return out;
 }
 
-BenchOptions bench_options(const Options& options) {
-  BenchOptions out;
-  out.shard = shard_spec(options);
-  out.shard.cache_in_background = false;
-  out.prefill_tokens = static_cast<std::uint32_t>(options.prefill_tokens);
-  out.decode_steps = static_cast<std::uint32_t>(options.decode_steps);
-  out.context_tokens = static_cast<std::uint32_t>(options.context_tokens);
-  out.repetitions = static_cast<std::uint32_t>(options.repetitions);
-  out.batches.clear();
-  for (const std::string& batch : options.batches) out.batches.push_back(static_cast<std::uint32_t>(std::stoul(batch)));
-  out.json = options.json;
-  return out;
-}
-
 Status check_isa(const std::string& isa) {
   const auto levels = kernels::cpu_isa_levels();
   if (isa.empty() || std::find(levels.begin(), levels.end(), isa) != levels.end()) return ok_status();

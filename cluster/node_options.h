@@ -1,6 +1,5 @@
 // Options -> the small structs that each part takes. Pure; any thread.
 #pragma once
-#include "cluster/bench_command.h"
 #include "cluster/option_sources.h"
 #include "cluster/options.h"
 #include "gateway/gateway.h"
@@ -19,7 +18,6 @@ schedule::SchedulerOptions scheduler_options(const Options& options);
 /// Of --cache-dir; "auto" is below $XDG_CACHE_HOME or ~/.cache, and none where neither is known.
 std::filesystem::path cache_folder(const Options& options, const Environment& environment);
 exec::ShardSpec shard_spec(const Options& options);
-BenchOptions bench_options(const Options& options);
 /// An Error names the levels that this machine has.
 Status check_isa(const std::string& isa);
 

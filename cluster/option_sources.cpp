@@ -27,10 +27,12 @@ void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
   if (flag) {
     option = app.add_flag_callback(names, [&given, &row] { given[&row] = {"true"}; });
   } else {
-    option = app.add_option_function<std::vector<std::string>>(
-        names, [&given, &row](const std::vector<std::string>& values) { given[&row] = values; });
-    option->expected(1, list ? 1 << 16 : 1);
-    option->allow_extra_args(false);
+    option = app.add_option_function<std::vector<std::string>>(names, [&given, &row](const std::vector<std::string>& values) {
+      given[&row] = values;
+      if (!row.bare_value.empty() && (values.empty() || values.front().empty())) given[&row] = {std::string(row.bare_value)};
+    });
+    option->expected(row.bare_value.empty() ? 1 : 0, list ? 1 << 16 : 1);
+    option->allow_extra_args(list && row.positional);
     if (!list) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     const std::string value = option_text(Options{}, row);
     const std::string allowed = allowed_text(row);
@@ -44,7 +46,9 @@ std::string_view purpose(CommandBits command) {
   switch (command) {
     case kServe: return "Serves a model over HTTP and WebSocket, with a chat page at /.";
     case kChat: return "Chats in the terminal: with the server at --url, or with MODEL in this process.";
-    default: return "Measures prefill and decode of MODEL on this machine, without network.";
+    default:
+      return "Measures MODEL on this machine: prefill, decode, where a step's time goes (step), how near the kernels come to the\n"
+             "machine's limits (roof), and what clients of a server see (http, also with --url of any OpenAI-compatible server).";
   }
 }
 
@@ -95,8 +99,7 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
   for (const auto& [row, values] : given) {
     clear_option(options, *row);
     for (const std::string& value : values)
-      if (auto status = set_option(options, *row, value, row->positional ? "MODEL" : "--" + std::string(row->name)); !status)
-        return status.error();
+      if (auto status = set_option(options, *row, value, shown_name(*row)); !status) return status.error();
   }
   return parsed;
 }

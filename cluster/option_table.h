@@ -25,24 +25,27 @@ struct OptionRow {
   std::string_view unit;  // "text", "number", "bytes", "path" ...: shown in the help; "bytes" accepts KiB, MiB, GiB
   OptionField field = {};
   double minimum = 0, maximum = 0;             // of numbers; equal: any
-  std::vector<std::string_view> choices = {};  // of texts; empty: any
+  std::vector<std::string_view> choices = {};  // of texts and lists; empty: any
   std::string_view help;
   unsigned commands = kServe | kChat;
   bool positional = false;
   bool hidden = false;               // for tests: not in the help or the docs
   bool no_file = false;              // not a key of the config file
   std::string_view short_name = {};  // second name on the command line
+  std::string_view bare_value = {};  // of a text whose name may be given alone
 };
 
 std::span<const OptionRow> option_table();
 const OptionRow* find_option(std::string_view name);
+/// As on the command line: "--kv-memory", "MODEL".
+std::string shown_name(const OptionRow& row);
 /// "kv-memory" -> "TROUPE_KV_MEMORY".
 std::string environment_name(const OptionRow& row);
 
 /// Parses `text` and stores it. Error{bad_config} names `origin` ("--port", "TROUPE_PORT", "a.toml:3: port"), the value and what is
 /// allowed.
 Status set_option(Options& options, const OptionRow& row, std::string_view text, std::string_view origin);
-/// Lists: appends; a list given on the command line replaces that of the file.
+/// Lists: appends, and takes several numbers or choices at once ("1,16"); a list given on the command line replaces that of the file.
 void clear_option(Options& options, const OptionRow& row);
 /// Current value as a user would write it; empty for an empty text.
 std::string option_text(const Options& options, const OptionRow& row);

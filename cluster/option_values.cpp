@@ -105,14 +105,22 @@ Status set_option(Options& options, const OptionRow& row, std::string_view text,
     if (text != "true" && text != "false" && text != "1" && text != "0") return bad_value(origin, text, "true or false", row);
     options.** flag_field = text == "true" || text == "1";
   } else {
-    if (row.minimum != row.maximum) {  // a list of numbers
+    auto& list = options.*std::get<std::vector<std::string> Options::*>(row.field);
+    if (row.unit == "origin" && !is_origin(text))
+      return bad_value(origin, text, "an origin without a path, for example https://chat.example.org, or *", row);
+    const bool numbers = row.minimum != row.maximum, closed = numbers || !row.choices.empty();
+    while (closed && text.find(',') != std::string_view::npos) {
+      if (auto status = set_option(options, row, text.substr(0, text.find(',')), origin); !status) return status;
+      text.remove_prefix(text.find(',') + 1);
+    }
+    if (numbers) {
       auto number = parse_unsigned(text, false);
       if (!number || !in_range(row, static_cast<double>(*number)))
         return bad_value(origin, text, "a whole number from " + allowed_text(row), row);
+    } else if (closed && std::find(row.choices.begin(), row.choices.end(), text) == row.choices.end()) {
+      return bad_value(origin, text, "one of " + allowed_text(row), row);
     }
-    if (row.unit == "origin" && !is_origin(text))
-      return bad_value(origin, text, "an origin without a path, for example https://chat.example.org, or *", row);
-    (options.*std::get<std::vector<std::string> Options::*>(row.field)).emplace_back(text);
+    list.emplace_back(text);
   }
   return ok_status();
 }

@@ -11,6 +11,7 @@ struct Options {
   // Model and arithmetic.
   std::string model;              // path of a GGUF file
   std::string served_model_name;  // empty: what the file says
+  std::string weights = "file";
   std::string activations = "int8";
   std::string kv_format = "int8";
   std::uint64_t kv_memory = 0;  // bytes; 0: min(25 % of RAM, 16 full contexts)
@@ -50,12 +51,27 @@ struct Options {
   std::uint64_t seed = 0;
 
   // troupe bench.
-  std::uint64_t prefill_tokens = 512;
+  std::vector<std::string> suites;  // empty: all that need no clients; http with --url
+  std::vector<std::string> prefill_tokens = {"512"};
+  std::vector<std::string> batches = {"1", "4", "16", "32"};
+  std::vector<std::string> context_tokens = {"128"};
   std::uint64_t decode_steps = 64;
-  std::uint64_t context_tokens = 128;
-  std::vector<std::string> batches = {"1", "16", "32"};
+  std::vector<std::string> product_rows = {"1", "4", "16", "64", "256"};
   std::uint64_t repetitions = 5;
-  bool json = false;
+  std::vector<std::string> scenarios = {"ttft", "unique", "shared", "multiturn", "newcomer"};
+  std::vector<std::string> clients = {"8", "32"};
+  std::uint64_t requests = 32;
+  std::uint64_t prompt_tokens = 512;
+  std::uint64_t system_tokens = 512;
+  std::uint64_t answer_tokens = 64;
+  std::uint64_t turns = 5;
+  std::uint64_t streams = 4;
+  std::uint64_t stream_tokens = 400;
+  std::uint64_t newcomer_tokens = 2000;
+  double settle_seconds = 1;
+  bool ignore_eos = false;
+  std::string json_file;  // "-": standard output
+  std::string html_file;
 };
 
 }  // namespace troupe::cluster

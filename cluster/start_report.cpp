@@ -37,6 +37,11 @@ void StartReport::erase_bar() {
   drawn_ = false;
 }
 
+void StartReport::clear() {
+  std::lock_guard lock(mutex_);
+  erase_bar();
+}
+
 void StartReport::line(const std::string& text) {
   std::lock_guard lock(mutex_);
   erase_bar();

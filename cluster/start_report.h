@@ -17,6 +17,8 @@ class StartReport {
   void progress(std::size_t done, std::size_t total);
   /// The lines at the end; the address goes to stdout, in a line of its own that scripts may wait for.
   void ready(const Options& options, const ReadyNode& node);
+  /// Takes the bar away.
+  void clear();
   /// A line of its own on stderr, in place of the bar.
   void line(const std::string& text);
 

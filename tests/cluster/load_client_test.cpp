@@ -1,0 +1,142 @@
+// The load client and its scenarios against prepared answers.
+#include "cluster/bench/http_scenarios.h"
+#include "tests/cluster/scripted_server.h"
+
+#include <catch2/catch.hpp>
+
+using namespace troupe;
+using namespace troupe::cluster;
+using namespace troupe::cluster::bench;
+using troupe::cluster::testing::ScriptedServer;
+
+namespace {
+
+const std::atomic<bool> kGoOn{false};
+
+std::string event(const std::string& delta) { return R"(data: {"choices":[{"index":0,"delta":)" + delta + "}]}\n\n"; }
+const std::string kUsage =
+    R"(data: {"choices":[],"usage":{"prompt_tokens":70,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}})"
+    "\n\n";
+const std::string kDone = "data: [DONE]\n\n";
+
+std::string chunked(const std::string& body) {
+  std::string out = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (std::size_t at = 0; at < body.size(); at += 50) {
+    const std::string piece = body.substr(at, 50);
+    char size[20];
+    std::snprintf(size, sizeof size, "%zx\r\n", piece.size());
+    out += size + piece + "\r\n";
+  }
+  return out + "0\r\n\r\n";
+}
+std::string whole(const std::string& status, const std::string& body) {
+  return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+const std::string kAnswer = chunked(event(R"({"role":"assistant"})") + event(R"({"content":"Hel"})") + ": ping\n\n" +
+                                    event(R"({"content":"lo"})") + kUsage + kDone);
+
+CallResult ask(const std::string& answer, std::size_t step = 1 << 20) {
+  ScriptedServer server({answer}, step);
+  LoadClient client(server.address(), {.model = "m"}, kGoOn);
+  return client.call({{"user", "hi"}}, 4);
+}
+
+}  // namespace
+
+TEST_CASE("load client: an answer is timed and counted, whatever the cuts") {
+  for (const std::size_t step : {std::size_t{1}, std::size_t{9}, std::size_t{1} << 20}) {
+    const CallResult result = ask(kAnswer, step);
+    CHECK(result.error == "");
+    CHECK(result.text == "Hello");
+    REQUIRE(result.stamps.size() == 2);
+    CHECK(result.start <= result.stamps[0]);
+    CHECK(result.stamps[0] <= result.stamps[1]);
+    CHECK(result.stamps[1] <= result.end);
+    CHECK(result.prompt_tokens == 70);
+    CHECK(result.cached_tokens == 5);
+    CHECK(result.output_tokens == 3);
+  }
+}
+
+TEST_CASE("load client: other servers' words, and no usage") {
+  const CallResult result = ask(chunked(event(R"({"content":null,"reasoning_content":"a"})") + event(R"({"reasoning":"b"})") + kDone));
+  CHECK(result.error == "");
+  CHECK(result.text == "ab");
+  CHECK(result.output_tokens == 2);
+}
+
+TEST_CASE("load client: faults are told") {
+  CHECK(ask(whole("503 Busy", "{\"error\":\"full\"}")).error == "HTTP 503: {\"error\":\"full\"}");
+  CHECK(ask(chunked("data: {\"error\":{\"message\":\"lost\"}}\n\n")).error.find("lost") != std::string::npos);
+  CHECK(ask(chunked("data: nonsense\n\n")).error.find("not JSON") != std::string::npos);
+  CHECK(ask(chunked(kUsage + kDone)).error.find("without text") != std::string::npos);
+  CHECK(ask("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nda").error != "");
+  CHECK(ask("SSH-2.0-OpenSSH_9\r\n").error.find("HTTP") != std::string::npos);
+  CHECK(ask("").error != "");
+  LoadClient nobody({"127.0.0.1", "1", ""}, {}, kGoOn);
+  CHECK(nobody.call({{"user", "hi"}}, 4).error.find("cannot connect") == 0);
+}
+
+TEST_CASE("load client: what is open ends when told to stop") {
+  ScriptedServer server({});  // accepts and never answers
+  std::atomic<bool> stop{false};
+  LoadClient client(server.address(), {}, stop);
+  CallResult result;
+  client.start({{"user", "hi"}}, 4, [&](CallResult&& r) { result = std::move(r); });
+  client.after(0.02, [&] { stop = true; });
+  client.run();
+  CHECK(result.error == "interrupted");
+
+  LoadClient impatient(server.address(), {.timeout_seconds = 0.05}, kGoOn);
+  CHECK(impatient.call({{"user", "hi"}}, 4).error.find("time limit") != std::string::npos);
+}
+
+TEST_CASE("http scenarios: the model is found, prompts are calibrated, results summed up") {
+  const std::string models = whole("200 OK", R"({"data":[{"id":"the model"}]})");
+  std::vector<std::string> answers{models, kAnswer, kAnswer};
+  for (int i = 0; i < 5; ++i) answers.push_back(kAnswer);
+  answers.push_back(whole("429 Too Many Requests", "no"));
+  ScriptedServer server(answers);
+  HttpScenarios scenarios(server.address(), {}, {.requests = 6, .prompt_tokens = 32, .answer_tokens = 5}, 3, kGoOn);
+  REQUIRE(scenarios.prepare().ok());
+  CHECK(scenarios.model() == "the model");
+  const HttpFigure figure = scenarios.run("unique", 2);
+  CHECK(figure.clients == 2);
+  CHECK(figure.requests == 6);
+  CHECK(figure.errors == 1);
+  CHECK(figure.first_error == "HTTP 429: no");
+  CHECK(figure.prompt_tokens == 70);
+  CHECK(figure.output_tokens == 3);
+  CHECK(figure.first_token.count == 5);
+  CHECK(figure.between_tokens.count == 5);
+  CHECK(figure.output_tokens_per_second == Approx(15 / figure.wall_seconds));
+  const auto& requests = server.requests();
+  REQUIRE(requests.size() == 9);
+  CHECK(requests[3].find("\"max_tokens\":5") != std::string::npos);
+  CHECK(requests[3].find("\"model\":\"the model\"") != std::string::npos);
+  CHECK(requests[3].find("\"include_usage\":true") != std::string::npos);
+  CHECK(requests[3].find("ignore_eos") == std::string::npos);
+}
+
+TEST_CASE("http scenarios: a chat's history grows by its answers") {
+  ScriptedServer server({kAnswer, kAnswer, kAnswer});
+  HttpScenarios scenarios(server.address(), {.model = "m", .ignore_eos = true}, {.requests = 3, .turns = 3, .turn_words = 2}, 3, kGoOn);
+  const HttpFigure figure = scenarios.run("multiturn", 1);
+  CHECK(figure.requests == 3);
+  CHECK(figure.errors == 0);
+  CHECK(figure.first_token_by_turn.size() == 3);
+  const auto& requests = server.requests();
+  REQUIRE(requests.size() == 3);
+  CHECK(requests[0].find("Hello") == std::string::npos);
+  CHECK(requests[2].find("Hello") != requests[2].rfind("Hello"));
+  CHECK(requests[2].find("\"ignore_eos\":true") != std::string::npos);
+}
+
+TEST_CASE("http scenarios: a server without models or answers is an error before anything is measured") {
+  ScriptedServer none({whole("200 OK", "{}")});
+  HttpScenarios a(none.address(), {}, {}, 1, kGoOn);
+  CHECK_FALSE(a.prepare().ok());
+  ScriptedServer broken({whole("500 Oh", "")});
+  HttpScenarios b(broken.address(), {.model = "m"}, {}, 1, kGoOn);
+  CHECK_FALSE(b.prepare().ok());
+}
