@@ -2,34 +2,37 @@
 
 namespace troupe::actors {
 
-ComputeThread::ComputeThread() : thread_([this] { run(); }) {}
+ComputeThread::ComputeThread() : thread_([queue = queue_] { run(queue); }) {}
 
 ComputeThread::~ComputeThread() {
   {
-    const std::lock_guard guard(mutex_);
-    stop_ = true;
+    const std::lock_guard guard(queue_->mutex);
+    queue_->stop = true;
   }
-  wake_.notify_one();
-  thread_.join();
+  queue_->wake.notify_one();
+  if (thread_.get_id() == std::this_thread::get_id())
+    thread_.detach();
+  else
+    thread_.join();
 }
 
 void ComputeThread::post(std::function<void()> job) {
   {
-    const std::lock_guard guard(mutex_);
-    jobs_.push_back(std::move(job));
+    const std::lock_guard guard(queue_->mutex);
+    queue_->jobs.push_back(std::move(job));
   }
-  wake_.notify_one();
+  queue_->wake.notify_one();
 }
 
-void ComputeThread::run() {
+void ComputeThread::run(const std::shared_ptr<Queue>& queue) {
   for (;;) {
     std::function<void()> job;
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
-      if (stop_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      std::unique_lock lock(queue->mutex);
+      queue->wake.wait(lock, [&] { return queue->stop || !queue->jobs.empty(); });
+      if (queue->stop) return;
+      job = std::move(queue->jobs.front());
+      queue->jobs.pop_front();
     }
     job();
   }

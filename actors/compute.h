@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -20,15 +21,19 @@ class Compute {
 class ComputeThread final : public Compute {
  public:
   ComputeThread();
-  ~ComputeThread() override;  // waits for the running job, drops the others
+  /// Waits for the running job, drops the others. A job may hold the last handle: then the thread ends by itself.
+  ~ComputeThread() override;
   void post(std::function<void()> job) override;
 
  private:
-  void run();
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> jobs_;
-  bool stop_ = false;
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::function<void()>> jobs;
+    bool stop = false;
+  };
+  static void run(const std::shared_ptr<Queue>& queue);
+  std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();  // outlives this object on a thread that ends by itself
   std::thread thread_;
 };
 

@@ -104,3 +104,19 @@ TEST_CASE("compute runs jobs in order, on one thread, and keeps none behind") {
   }
   CHECK(dropped == 1);
 }
+
+TEST_CASE("a job may hold the last handle of its compute thread") {
+  std::promise<void> go, gone;
+  struct Told {
+    std::promise<void>* promise;
+    ~Told() { promise->set_value(); }
+  };
+  auto compute = std::make_shared<ComputeThread>();
+  compute->post([&go, compute, told = std::shared_ptr<Told>(new Told{&gone})]() mutable {
+    go.get_future().wait();
+    compute.reset();
+  });
+  compute.reset();
+  go.set_value();
+  gone.get_future().wait();  // the job is destroyed by the thread, which then ends
+}
