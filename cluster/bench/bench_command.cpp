@@ -116,7 +116,9 @@ class Bench {
   Status load() {
     const Options& options = options_.options;
     if (auto status = check_isa(options.isa); !status) return status;
-    auto engine = MeasuredEngine::load(shard_spec(options), [this](std::size_t done, std::size_t total) {
+    exec::ShardSpec spec = shard_spec(options);
+    spec.cache_in_background = false;  // a writer beside it would be measured, too
+    auto engine = MeasuredEngine::load(spec, [this](std::size_t done, std::size_t total) {
       bar_.show(total == 0 ? 0 : static_cast<double>(done) / static_cast<double>(total), "loading");
     });
     if (!engine) return engine.error();
