@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace troupe::kernels::testing {
 namespace {
@@ -33,7 +34,6 @@ struct Shape {
   std::size_t length() const { return first + positions; }
   std::size_t blocks() const { return (length() + cpu::kBlockTokens - 1) / cpu::kBlockTokens; }
   std::size_t rows() const { return positions * group; }
-  std::size_t stride() const { return (rows() + 15) / 16 * 16; }
   std::string name() const {
     return "head " + std::to_string(dim) + " x " + std::to_string(heads) + ", positions " + std::to_string(first) + " to " +
            std::to_string(length() - 1) + ", " + std::to_string(group) + " a position";
@@ -78,25 +78,31 @@ class Layer {
   GuardedArray<std::uint32_t> blocks_;
 };
 
-/// Queries and fold state in arrays of exactly the stated size. What pads a row's arrays to 16 is 0xff.
+std::size_t whole_vectors(std::size_t rows) { return (rows + 15) / 16 * 16; }
+/// Whether each head's rows are padded to 16, or all heads' together.
+enum class Padding { kEachHead, kTogether };
+
+/// Queries and fold state in arrays of exactly the stated size. What pads them is 0xff.
 class Queries {
  public:
   /// Rows [from, to) of the shape's.
-  Queries(const cpu::KernelSet& set, const Shape& shape, KvFormat format, const Layer& layer, Edge edge, std::size_t from, std::size_t to)
+  Queries(const cpu::KernelSet& set, const Shape& shape, KvFormat format, const Layer& layer, Edge edge, std::size_t from, std::size_t to,
+          Padding padding = Padding::kEachHead)
       : set_(set),
         format_(format),
         rows_(to - from),
-        stride_((rows_ + 15) / 16 * 16),
+        stride_(padding == Padding::kEachHead ? whole_vectors(rows_) : rows_),
         dim_(shape.dim),
         heads_(shape.heads),
+        all_(whole_vectors(heads_ * stride_)),
         positions_(rows_, edge),
-        q_(format == KvFormat::kInt8 ? heads_ * stride_ * dim_ : 0, edge),
-        q_scale_(heads_ * stride_, edge),
-        q_sum_(heads_ * stride_, edge),
-        q_float_(format == KvFormat::kInt8 ? 0 : heads_ * stride_ * dim_, edge),
-        max_(heads_ * stride_, edge),
-        lanes_(heads_ * stride_ * 16, edge),
-        out_(heads_ * stride_ * dim_, edge),
+        q_(format == KvFormat::kInt8 ? all_ * dim_ : 0, edge),
+        q_scale_(all_, edge),
+        q_sum_(all_, edge),
+        q_float_(format == KvFormat::kInt8 ? 0 : all_ * dim_, edge),
+        max_(all_, edge),
+        lanes_(all_ * 16, edge),
+        out_(all_ * dim_, edge),
         y_(dim_, edge) {
     const auto scale = static_cast<float>(0x1.71547652b82fep+0 / std::sqrt(static_cast<double>(dim_)));
     for (std::size_t r = 0; r < rows_; ++r) positions_[r] = static_cast<std::int32_t>(shape.first + (from + r) / shape.group);
@@ -135,6 +141,24 @@ class Queries {
 
   int tiles() const { return positions_[rows_ - 1] / cpu::kBlockTokens + 1; }
   void attend(int tile0, int tile1) const { attend_of(set_.attention, format_)(run_, tile0, tile1); }
+  /// Every tile's part by itself, in two calls, then the parts folded row by row, as threads share a long row. All rows of one position.
+  void attend_in_parts(Edge edge) const {
+    const std::size_t rows = heads_ * rows_, count = static_cast<std::size_t>(tiles());
+    const GuardedArray<float> max(count * rows, edge), factor(count * rows, edge), lanes(count * rows * 16, edge);
+    const GuardedArray<float> out(count * rows * dim_, edge);
+    for (const auto& [begin, end] : {std::pair{std::size_t{0}, count / 2}, std::pair{count / 2, count}}) {
+      if (begin == end) continue;
+      cpu::AttentionRun part = run_;
+      part.max = max.data() + begin * rows;
+      part.factor = factor.data() + begin * rows;
+      part.lanes = lanes.data() + begin * rows * 16;
+      part.out = out.data() + begin * rows * dim_;
+      attend_of(set_.attention, format_)(part, static_cast<int>(begin), static_cast<int>(end));
+    }
+    const cpu::AttentionParts parts{max.data(), factor.data(), lanes.data(), out.data(), tiles(), static_cast<int>(rows), run_.head_dim};
+    for (std::size_t r = 0; r < rows; ++r)
+      set_.attention.fold_row(parts, static_cast<int>(r), &max_[r], lanes_.data() + r * 16, out_.data() + r * dim_);
+  }
   std::vector<float> result(std::size_t head, std::size_t row) const {
     const std::size_t at = head * stride_ + row;
     set_.attention.finish(lanes_.data() + at * 16, out_.data() + at * dim_, static_cast<int>(dim_), y_.data());
@@ -167,7 +191,7 @@ class Queries {
  private:
   const cpu::KernelSet& set_;
   KvFormat format_;
-  std::size_t rows_, stride_, dim_, heads_;
+  std::size_t rows_, stride_, dim_, heads_, all_;
   GuardedArray<std::int32_t> positions_;
   GuardedArray<std::int8_t> q_;
   GuardedArray<float> q_scale_;
@@ -186,6 +210,14 @@ void run_shape(const Shape& shape, KvFormat format, const cpu::KernelSet& set, c
   const Queries by_tile(set, shape, format, layer, setting.edge, 0, shape.rows());
   for (int tile = 0; tile < by_tile.tiles(); ++tile) by_tile.attend(tile, tile + 1);
   out.expect(by_tile.same_result(whole, 0), shape.name() + ": tile by tile");
+  if (shape.positions == 1) {
+    const Queries together(set, shape, format, layer, setting.edge, 0, shape.rows(), Padding::kTogether);
+    together.attend(0, together.tiles());
+    out.expect(together.same_result(whole, 0), shape.name() + ": heads together");
+    const Queries in_parts(set, shape, format, layer, setting.edge, 0, shape.rows(), Padding::kTogether);
+    in_parts.attend_in_parts(setting.edge);
+    out.expect(in_parts.same_result(whole, 0), shape.name() + ": in parts");
+  }
   for (std::size_t from = 0; from < shape.rows();) {
     const std::size_t to = std::min(shape.rows(), from + 1 + (from + shape.rows()) % 7);
     const Queries some(set, shape, format, layer, setting.edge, from, to);
@@ -195,15 +227,16 @@ void run_shape(const Shape& shape, KvFormat format, const cpu::KernelSet& set, c
   }
 }
 
-/// Every number of rows and border of a block at a small head; a few at each other size.
+/// A few shapes at every head size; every number of rows and position in a block at one with kernels of its own and one without.
 std::vector<Shape> shapes_of(std::size_t dim) {
-  std::vector<Shape> shapes = {{dim, 1, 0, 1, 1}, {dim, 2, 31, 2, 3}, {dim, 3, 64, 1, 4}, {dim, 1, 60, 10, 6}, {dim, 2, 0, 33, 1}};
+  std::vector<Shape> shapes = {{dim, 1, 0, 1, 1},   {dim, 2, 31, 2, 3}, {dim, 3, 64, 1, 4},
+                               {dim, 1, 60, 10, 6}, {dim, 2, 0, 33, 1}, {dim, 2, 95, 1, 9}};
   if (is_sanitized()) return shapes;
-  shapes.insert(shapes.end(), {{dim, 1, 95, 1, 9}, {dim, 1, 90, 64, 1}, {dim, 2, 127, 5, 3}});
-  if (dim > 64) return shapes;
-  for (std::size_t rows = 1; rows <= static_cast<std::size_t>(cpu::kMaxAttentionRows); ++rows)
+  shapes.insert(shapes.end(), {{dim, 5, 40, 1, 3}, {dim, 1, 90, 64, 1}, {dim, 2, 127, 5, 3}});
+  const bool all = dim == 16 || dim == 64;
+  for (std::size_t rows = 1; rows <= (all ? static_cast<std::size_t>(cpu::kMaxAttentionRows) : 9); ++rows)
     shapes.push_back({dim, 1, 30 + rows % 5, rows, 1});
-  for (std::size_t first = 0; first < 70; ++first) shapes.push_back({dim, 1, first, 1, 1 + first % 5});
+  for (std::size_t first = 0; all && first < 70; ++first) shapes.push_back({dim, 1, first, 1, 1 + first % 5});
   return shapes;
 }
 

@@ -45,7 +45,7 @@ std::string uncovered_tables() {
   } kTables[] = {
       {"MatmulKernels", sizeof(cpu::MatmulKernels), 3},
       {"RowKernels", sizeof(cpu::RowKernels), 6},
-      {"AttentionKernels", sizeof(cpu::AttentionKernels), 8},
+      {"AttentionKernels", sizeof(cpu::AttentionKernels), 9},
       {"LogitKernels", sizeof(cpu::LogitKernels), 4},
   };
   std::string uncovered;
