@@ -135,6 +135,8 @@ void ReplicaHarness::take(const TokensGenerated& message) {
   }
   choice.tokens.insert(choice.tokens.end(), message.tokens.begin(), message.tokens.end());
   choice.message_sizes.push_back(message.tokens.size());
+  if (choice.message_sizes.size() > 1) choice.longest_gap = std::max(choice.longest_gap, now_ - choice.last_message);
+  choice.last_message = now_;
   choice.logprobs.chosen.insert(choice.logprobs.chosen.end(), message.logprobs.chosen.begin(), message.logprobs.chosen.end());
   choice.logprobs.ids.insert(choice.logprobs.ids.end(), message.logprobs.ids.begin(), message.logprobs.ids.end());
   choice.finish = message.finish;
@@ -184,11 +186,14 @@ bool ReplicaHarness::reply_step() {
 bool ReplicaHarness::shard_step() {
   if (!shard_.has_plan()) return false;
   const plan::ForwardResult result = shard_.run_next();
-  now_ += std::chrono::microseconds(result.compute_us);
-  if (wake_at_ && *wake_at_ <= now_) {
+  const TimePoint end = now_ + std::chrono::microseconds(result.compute_us);
+  for (int wakes = 0; wake_at_ && *wake_at_ <= end; ++wakes) {
+    require(wakes < 10000, "woken for nothing");
+    now_ = std::max(now_, *wake_at_);
     scheduler_.on_time(now_);
     pump();
   }
+  now_ = end;
   scheduler_.on_result(result, now_);
   pump();
   return true;

@@ -16,6 +16,8 @@ struct ChoiceOutcome {
   std::vector<TokenId> tokens;
   TopLogprobs logprobs;
   std::vector<std::size_t> message_sizes;
+  TimePoint last_message;
+  TimePoint::duration longest_gap{0};  // between two messages
   Finish finish = Finish::kRunning;
   TokenId stop_token = 0;
   Error error;

@@ -284,6 +284,47 @@ TEST_CASE("a running stream bounds what a prompt may cost") {
   replica.check_outcome(3);
 }
 
+TEST_CASE("many streams: tokens are joined, and no gap is longer than the stall budget") {
+  SchedulerOptions options = small_options();
+  options.token_budget = 2048;
+  options.stall_budget_ms = 60;
+  options.delivery_window_ms = 20;
+  ReplicaHarness replica(options);
+  replica.shard().step_us = 3000;
+  replica.shard().row_us = 100;
+  replica.ready(1024, 4096);
+  replica.submit(make_request(100, make_prompt(100, 1500), 1));  // teaches the cost model
+  replica.run_to_idle();
+  for (std::uint64_t number = 1; number <= 12; ++number) {
+    AdmitSequence stream = make_request(number, make_prompt(number, 20), 150);
+    stream.ignore_eos = true;
+    replica.submit(stream);
+  }
+  std::size_t largest = 0;
+  for (std::uint64_t newcomer = 50; newcomer < 56; ++newcomer) {
+    for (int i = 0; i < 7; ++i) {
+      replica.settle();
+      replica.shard_step();
+    }
+    const std::size_t before = replica.plans().size();
+    replica.submit(make_request(newcomer, make_prompt(newcomer, 1500), 1));
+    for (int i = 0; i < 5; ++i) {
+      replica.settle();
+      replica.shard_step();
+    }
+    for (std::size_t i = before; i < replica.plans().size(); ++i) largest = std::max(largest, replica.plans()[i].tokens.size());
+  }
+  replica.run_to_idle();
+  CHECK(largest > 300);  // 60 ms less a window, 1 ms of delivery and 3 ms of base: 360 rows
+  CHECK(largest < 370);
+  for (std::uint64_t number = 1; number <= 12; ++number) {
+    replica.check_outcome(number);
+    CHECK(replica.outcome(number).choices[0].message_sizes.size() < 140);  // joined
+    CHECK(replica.outcome(number).choices[0].longest_gap > 30ms);
+    CHECK(replica.outcome(number).choices[0].longest_gap <= 60ms);
+  }
+}
+
 TEST_CASE("a chunk that cannot fit the stall budget still goes on, and is counted") {
   SchedulerOptions options = small_options();
   options.stall_budget_ms = 2;
