@@ -289,10 +289,16 @@ void CpuBackend::sample(std::span<const SampleRequest> requests, std::span<Sampl
     require(r.width > 0 && r.width < (std::size_t{1} << 30) && r.logits != nullptr, "sample: no logits");
     require(r.score == 0xffffffff || r.score < r.width, "sample: the id to score is beyond the row");
   }
+  // Nothing may grow inside the team: a failed allocation there would end the process.
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    for (Sampler& sampler : samplers_) sampler.reserve(requests[i]);
+    results[i].top_ids.reserve(requests[i].top_logprobs);
+    results[i].top_logprobs.reserve(requests[i].top_logprobs);
+  }
   std::atomic<std::size_t> next{0};
   const auto work = [&](const ThreadTeam::Member& member) {
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < requests.size();)
-      results[i] = samplers_[member.index()].sample(kernels_.logits, requests[i]);
+      samplers_[member.index()].sample(kernels_.logits, requests[i], results[i]);
   };
   if (requests.size() > 1)
     team_.run(work);

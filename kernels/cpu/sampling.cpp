@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -14,26 +15,57 @@ namespace {
 /// 2 to the power -96 is nothing beside 1: a first threshold that keeps few candidates, then wider ones.
 constexpr float kReaches[] = {4, 8, 16, 32, 96};
 constexpr float kSmallestTemperature = 1e-6F;
+constexpr std::size_t kFewTaken = 64;  // from then on the rest of a collection is sorted: a heap of many costs a miss a level
 /// The next float above that of padding and banned ids.
 constexpr float kAboveNever = std::bit_cast<float>(std::bit_cast<std::uint32_t>(kNever) - 1);
 
+/// Whether a draw looks at candidates from the best down.
+bool needs_order(const SampleRequest& r) { return r.top_k > 0 || r.top_p < 1.0F || r.min_p > 0.0F; }
+
 }  // namespace
 
+/// Best first: logit descending, id ascending. By counting digits from the lowest (LSD radix sort), which keeps the order of ids.
+void Sampler::sort_candidates() {
+  constexpr unsigned kDigits = 3, kBits = 11, kValues = 1U << kBits;
+  const auto key = [](const Candidate& c) {  // ascending keys are descending logits; -0 becomes 0
+    const auto bits = std::bit_cast<std::uint32_t>(c.logit + 0.0F);
+    return bits & 0x80000000U ? bits : ~bits & 0x7fffffffU;
+  };
+  std::uint32_t counts[kDigits][kValues] = {};
+  for (const Candidate& c : candidates_)
+    for (unsigned d = 0; d < kDigits; ++d) ++counts[d][key(c) >> d * kBits & (kValues - 1)];
+  other_.resize(candidates_.size());
+  for (unsigned d = 0; d < kDigits; ++d) {
+    std::uint32_t next = 0;
+    for (std::uint32_t& count : counts[d]) next += std::exchange(count, next);
+    for (const Candidate& c : candidates_) other_[counts[d][key(c) >> d * kBits & (kValues - 1)]++] = c;
+    candidates_.swap(other_);
+  }
+}
+
 /// Hands out candidates, best first. Collects only those near the maximum, and more when they run out: since a collection is always
-/// a beginning of the whole order, its reach does not show in the result.
+/// a beginning of the whole order, its reach does not show in the result. The first few come from a heap, then all are sorted.
 class Sampler::Ranking {
  public:
   /// `factor`: log2(e) / temperature; reaches count in powers of two of the probability.
   Ranking(Sampler& sampler, const LogitKernels& kernels, const SampleRequest& request, float max, float factor)
-      : sampler_(sampler), kernels_(kernels), request_(request), max_(max), factor_(factor) {}
+      : sampler_(sampler), kernels_(kernels), request_(request), max_(max), factor_(factor) {
+    sampler_.candidates_.clear();
+  }
 
   /// False when no candidate is left.
   bool next(Candidate& best) {
-    while (sampler_.heap_.empty())
+    while (taken_ == sampler_.candidates_.size())
       if (!widen()) return false;
+    if (taken_ == kFewTaken && !sorted_) sort();
+    if (sorted_) {
+      best = sampler_.candidates_[taken_++];
+      return true;
+    }
     std::pop_heap(sampler_.heap_.begin(), sampler_.heap_.end(), worse);
     best = sampler_.heap_.back();
     sampler_.heap_.pop_back();
+    ++taken_;
     return true;
   }
 
@@ -51,34 +83,62 @@ class Sampler::Ranking {
     std::vector<std::uint32_t>& ids = sampler_.ids_;
     ids.resize(request_.width + 16);
     const int count = kernels_.collect(request_.logits, static_cast<int>(request_.width), threshold, ids.data());
+    sampler_.candidates_.clear();
     for (int i = 0; i < count; ++i) {
       const float logit = request_.logits[ids[static_cast<std::size_t>(i)]];
-      if (logit < collected_) sampler_.heap_.push_back({logit, ids[static_cast<std::size_t>(i)]});
+      if (logit < collected_) sampler_.candidates_.push_back({logit, ids[static_cast<std::size_t>(i)]});
     }
-    std::make_heap(sampler_.heap_.begin(), sampler_.heap_.end(), worse);
+    taken_ = 0;
+    sorted_ = false;
+    if (collected_ == std::numeric_limits<float>::infinity()) {
+      sampler_.heap_ = sampler_.candidates_;
+      std::make_heap(sampler_.heap_.begin(), sampler_.heap_.end(), worse);
+    } else {
+      sort();  // many are wanted
+    }
     collected_ = threshold;
     return true;
+  }
+  void sort() {
+    sampler_.sort_candidates();
+    sorted_ = true;
   }
 
   Sampler& sampler_;
   const LogitKernels& kernels_;
   const SampleRequest& request_;
   float max_, factor_;
-  float collected_ = std::numeric_limits<float>::infinity();  // all candidates at or above it have been in the heap
+  float collected_ = std::numeric_limits<float>::infinity();  // all candidates at or above it have been handed out or collected
+  std::size_t taken_ = 0;                                     // of this collection
   std::size_t step_ = 0;
+  bool sorted_ = false;  // else the heap holds those of this collection that are left
   bool all_ = false;
 };
 
-SampleResult Sampler::sample(const LogitKernels& kernels, const SampleRequest& request) {
+void Sampler::reserve(const SampleRequest& request) {
+  const bool draws = request.score == 0xffffffff && request.temperature > 0;
+  if (!draws && !request.want_logprob && request.top_logprobs == 0 && request.score == 0xffffffff) return;
+  exponentials_.reserve(request.width);
+  chunk_sums_.reserve(request.width / kSumChunk + 1);
+  if (request.top_logprobs == 0 && (!draws || !needs_order(request))) return;
+  ids_.reserve(request.width + 16);
+  for (std::vector<Candidate>* all : {&candidates_, &other_, &heap_, &kept_}) all->reserve(request.width);
+  kept_sums_.reserve(request.width);
+}
+
+void Sampler::sample(const LogitKernels& kernels, const SampleRequest& request, SampleResult& result) {
   if (request.width == 0 || request.logits == nullptr) throw std::invalid_argument("sample: no logits");
   const int n = static_cast<int>(request.width);
-  SampleResult result;
+  result.token = 0;
+  result.logprob = 0;
+  result.top_ids.clear();
+  result.top_logprobs.clear();
   const float max = kernels.scan(request.logits, n, &result.finite);
-  if (!result.finite) return result;
+  if (!result.finite) return;
   const bool scoring = request.score != 0xffffffff;
   if (scoring && request.score >= request.width) throw std::invalid_argument("sample: the id to score is not in the vocabulary");
   result.token = scoring ? request.score : draw(kernels, request, max);
-  if (!scoring && !request.want_logprob && request.top_logprobs == 0) return result;
+  if (!scoring && !request.want_logprob && request.top_logprobs == 0) return;
 
   exponentials_.resize(request.width);
   chunk_sums_.resize(request.width / kSumChunk + 1);
@@ -86,14 +146,12 @@ SampleResult Sampler::sample(const LogitKernels& kernels, const SampleRequest& r
   const double log_total = fixed_log(total);
   const auto logprob = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - static_cast<double>(max) - log_total); };
   result.logprob = logprob(request.logits[result.token]);
-  heap_.clear();
   Ranking ranking(*this, kernels, request, max, kLog2E);
   Candidate candidate{};
   for (std::uint32_t i = 0; i < request.top_logprobs && ranking.next(candidate); ++i) {
     result.top_ids.push_back(candidate.id);
     result.top_logprobs.push_back(logprob(candidate.logit));
   }
-  return result;
 }
 
 std::uint32_t Sampler::draw(const LogitKernels& kernels, const SampleRequest& request, float max) {
@@ -104,7 +162,7 @@ std::uint32_t Sampler::draw(const LogitKernels& kernels, const SampleRequest& re
   exponentials_.resize(request.width);
   chunk_sums_.resize(request.width / kSumChunk + 1);
   const float total = kernels.exp_sums(request.logits, n, max, factor, exponentials_.data(), chunk_sums_.data());
-  if (request.top_k > 0 || request.top_p < 1.0F || request.min_p > 0.0F) return draw_from_best(kernels, request, max, total, factor);
+  if (needs_order(request)) return draw_from_best(kernels, request, max, total, factor);
   return draw_from_all(request, total);
 }
 
@@ -130,7 +188,6 @@ std::uint32_t Sampler::draw_from_all(const SampleRequest& request, float total) 
 }
 
 std::uint32_t Sampler::draw_from_best(const LogitKernels& kernels, const SampleRequest& request, float max, float total, float factor) {
-  heap_.clear();
   kept_.clear();
   kept_sums_.clear();
   const std::size_t most = request.top_k > 0 ? request.top_k : request.width;

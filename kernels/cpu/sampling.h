@@ -11,8 +11,11 @@ namespace troupe::kernels::cpu {
 class Sampler {
  public:
   /// Temperature first, then top-k, top-p (Holtzman et al. 2020) and min-p (Nguyen et al. 2024) of what is left.
-  /// Throws std::invalid_argument on a row without logits; non-finite logits give finite = false.
-  SampleResult sample(const LogitKernels& kernels, const SampleRequest& request);
+  /// Throws std::invalid_argument on a row without logits; non-finite logits give finite = false. Takes no memory that `reserve` and
+  /// room for the best few in `result` have not taken before.
+  void sample(const LogitKernels& kernels, const SampleRequest& request, SampleResult& result);
+  /// Memory for a request like this one.
+  void reserve(const SampleRequest& request);
 
  private:
   struct Candidate {
@@ -21,13 +24,14 @@ class Sampler {
   };
   class Ranking;
 
+  void sort_candidates();
   std::uint32_t draw(const LogitKernels& kernels, const SampleRequest& request, float max);
   std::uint32_t draw_from_all(const SampleRequest& request, float total);
   std::uint32_t draw_from_best(const LogitKernels& kernels, const SampleRequest& request, float max, float total, float factor);
 
   std::vector<float> exponentials_, chunk_sums_;
   std::vector<std::uint32_t> ids_;
-  std::vector<Candidate> heap_, kept_;
+  std::vector<Candidate> candidates_, other_, heap_, kept_;  // collected by id, room to sort them, as a heap; chosen
   std::vector<float> kept_sums_;
 };
 
