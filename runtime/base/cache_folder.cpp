@@ -142,7 +142,8 @@ void CacheFolder::trim(std::string_view suffix, std::uint64_t max_bytes, std::si
 
 std::uint64_t CacheFolder::free_bytes() const {
   struct statvfs info {};
-  fs::path existing = path_;
+  std::error_code error;
+  fs::path existing = fs::absolute(path_, error);  // a relative one may have no parent in it
   while (!existing.empty() && ::statvfs(existing.c_str(), &info) != 0) {
     if (existing == existing.parent_path()) return 0;
     existing = existing.parent_path();

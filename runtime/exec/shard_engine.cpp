@@ -94,6 +94,8 @@ class CpuShardEngine final : public ShardEngine {
     const base::CacheFolder folder{std::filesystem::path(spec.cache_folder)};
     const auto content = weights::content_of((*file)->disk_file(), spec.known_content, folder);
     if (!content) return content.error();
+    if (spec.known_content && content->hash != spec.known_content->hash)  // running streams would go on with another model
+      return (*file)->disk_file().unreadable("the model file was replaced since the start; start anew to serve it");
     clock.mark("content");
     auto cache = std::make_unique<weights::PackCache>(folder, content->hash, backend_->pack_layout());
     auto model = model::load_model(*file, *backend_, progress, cache.get());

@@ -29,7 +29,7 @@ struct ShardSpec {
   std::string cache_folder;
   /// Packed weights are written while the model serves. False (measurements): load() waits for that.
   bool cache_in_background = true;
-  /// What the caller knows of the model file, so that it is not read again for its hash.
+  /// What the caller knows of the model file, so that it is not read again for its hash; a file of other content is refused.
   std::optional<weights::KnownContent> known_content;
 };
 

@@ -8,7 +8,7 @@
 namespace troupe::weights {
 namespace {
 
-constexpr std::uint64_t kFirstHead = 8U << 20, kLargestHead = 1U << 30;
+constexpr std::uint64_t kFirstHead = 4U << 20, kLargestHead = 1U << 30;
 
 /// Reads as much of the head as the metadata and the tensor table take.
 Result<GgufContent> read_head(const DiskFile& file, const std::string& name, std::vector<std::byte>& head) {

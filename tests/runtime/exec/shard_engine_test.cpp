@@ -111,6 +111,11 @@ TEST_CASE("A second load takes the weights from the cache folder and answers ali
   other.seed = 2;
   test::write_tiny_model(test::scratch_folder(), other);
   CHECK_FALSE(answer().facts.weights_cached);
+  // Whoever knows the first one is not given this one: a restarted shard must not go on with other weights.
+  spec.known_content = weights::KnownContent{{}, first.facts.content};
+  const auto refused = exec::make_shard_engine()->load(spec, {});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().client_text.find("replaced") != std::string::npos);
   test::write_tiny_model(test::scratch_folder(), {});
   CHECK(answer().facts.weights_cached);
 }

@@ -116,6 +116,12 @@ TEST_CASE("the second start finds what the first has packed") {
   CHECK(model.start(folder, true, kContent, "another layout") == 0);
   CHECK(count_files(folder) == 3);
   CHECK(model.start(folder) == kNames.size());
+  // A relative folder that is not there yet.
+  const fs::path before = fs::current_path();
+  fs::current_path(folder);
+  CHECK(model.start("below") == 0);
+  CHECK(model.start("below") == kNames.size());
+  fs::current_path(before);
   // Deleted at any time.
   fs::remove_all(folder);
   CHECK(model.start(folder) == 0);
