@@ -52,7 +52,9 @@ double width_of_bars(const Bars& bars) {
   return std::max(200.0, kWidth - kLabels - 16 - kCharacter * static_cast<double>(longest));
 }
 
-std::string number(double value) { return print(value >= 100 || value == std::floor(value) ? "%.0f" : "%.4g", value); }
+std::string number(double value) {
+  return print(value >= 100 || value == std::floor(value) ? "%.0f" : value >= 10 ? "%.1f" : "%.3g", value);
+}
 
 }  // namespace
 
@@ -154,7 +156,9 @@ std::string line_chart(const std::string& title, const std::vector<std::string>&
       path += print("%c%.1f %.1f", path.empty() ? 'M' : 'L', end_x, end_y);
       dots += print("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" class=\"c%d\"><title>", end_x, end_y, line.colour) +
               escaped(line.name + ", " + x[i] + ": " + number(line.values[i])) + "</title></circle>\n";
-      dots += text(end_x, end_y - 9, "middle", "value", number(line.values[i]));
+      // The first line's values stand above it, the last one's below; those between have their tips only.
+      if (&line == &lines.front()) dots += text(end_x, end_y - 9, "middle", "value", number(line.values[i]));
+      if (lines.size() > 1 && &line == &lines.back()) dots += text(end_x, end_y + 18, "middle", "value", number(line.values[i]));
     }
     if (path.empty()) continue;
     body += "<path d=\"" + path + print("\" class=\"line l%d\"/>\n", line.colour) + dots;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string_view>
 #include <thread>
 
 namespace troupe::cluster::bench {
@@ -218,6 +219,11 @@ bool StepSuite::measure_served(std::uint32_t batch) {
 }
 
 void StepSuite::report(Report& report) const {
+  for (const std::uint32_t batch : batches_)
+    for (const char* path : {"scheduled", "served"})
+      if (!samples_.contains({path, batch}) && (http_ != nullptr || path == std::string_view("scheduled")))
+        report.notes.push_back(std::string("no figure for ") + path + " steps of " + std::to_string(batch) +
+                               ": interrupted, or they never decoded all together (more --decode-steps)");
   for (const auto& [key, samples] : samples_) {
     std::vector<const Sample*> order;
     std::vector<double> ratios;
