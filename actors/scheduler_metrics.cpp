@@ -14,9 +14,13 @@ SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::Sched
       preemptions_(metrics.counter(metric::kPreemptions, "sequences preempted")),
       steps_(metrics.counter(metric::kSteps, "steps of the engine")),
       overruns_(metrics.counter(metric::kStallOverruns, "steps beyond the stall budget while a stream was running")),
+      margin_(metrics.gauge(metric::kStepMargin, "measured over predicted time that most steps with prompt tokens stay below")),
+      delivery_(metrics.gauge(metric::kDeliveryReserve, "what delivery takes out of the stall budget: window and measured lateness")),
       wasted_rows_(metrics.counter(metric::kWastedRows, "rows computed for sequences that had ended")),
       step_(metrics.histogram(metric::kStepSeconds, "compute time of a step",
                               {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5})) {
+  for (base::Gauge* gauge : {&running_, &waiting_, &leased_, &delivery_}) gauge->set(0);  // of a scheduler that was here before
+  margin_.set(told_.step_margin);
   metrics.gauge(metric::kStallBudget, "declared largest gap between tokens of a running stream").set(options.stall_budget_ms / 1000.0);
 }
 
@@ -24,12 +28,14 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
     if (after > before) counter.increment(static_cast<double>(after - before));
   };
-  const auto set = [](base::Gauge& gauge, std::uint32_t before, std::uint32_t after) {
+  const auto set = [](base::Gauge& gauge, auto before, auto after) {
     if (after != before) gauge.set(after);
   };
   set(running_, told_.running, stats.running);
   set(waiting_, told_.waiting, stats.waiting);
   set(leased_, told_.leased_blocks, stats.leased_blocks);
+  set(margin_, told_.step_margin, stats.step_margin);
+  set(delivery_, told_.delivery_us / 1e6, stats.delivery_us / 1e6);
   add(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
   add(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
   add(preemptions_, told_.preemptions, stats.preemptions);

@@ -22,6 +22,8 @@ class SchedulerMetrics {
   base::Counter& preemptions_;
   base::Counter& steps_;
   base::Counter& overruns_;
+  base::Gauge& margin_;
+  base::Gauge& delivery_;
   base::Counter& wasted_rows_;
   base::Histogram& step_;
 };

@@ -67,10 +67,10 @@ void ScheduledReplica::pump() {
     std::vector<kv::PrefixMatched> matched;
     std::vector<kv::BlocksLeased> leased;
     timed(times_.tier, [&] {
-      for (const auto& match : out.matches) matched.push_back(tier_.match(match));
-      for (const auto& lease : out.leases) leased.push_back(tier_.lease(lease));
       for (const auto& publish : out.publishes) tier_.publish(publish);
       for (const auto& release : out.releases) tier_.release(release);
+      for (const auto& match : out.matches) matched.push_back(tier_.match(match));
+      for (const auto& lease : out.leases) leased.push_back(tier_.lease(lease));
     });
     if (matched.empty() && leased.empty()) return;
     timed(times_.plan, [&] {

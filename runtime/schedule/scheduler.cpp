@@ -68,6 +68,8 @@ SchedulerStats Scheduler::State::stats() const {
   stats.free_blocks = serving_ ? free_blocks() : 0;
   stats.total_blocks = total_blocks_;
   stats.leased_blocks = lease_.size();
+  stats.step_margin = cost_.margin();
+  stats.delivery_us = delivery_.cost_us();
   return stats;
 }
 

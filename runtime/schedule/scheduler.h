@@ -57,6 +57,7 @@ struct GroupReady {
 struct SchedulerStats {
   std::uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, cached_tokens = 0, preemptions = 0, stall_overruns = 0, wasted_rows = 0;
   std::uint32_t running = 0, waiting = 0, free_blocks = 0, total_blocks = 0, leased_blocks = 0;
+  double step_margin = 1, delivery_us = 0;  // CostModel::margin(), Delivery::cost_us()
 };
 
 class Scheduler {
