@@ -12,6 +12,7 @@ namespace {
 constexpr std::string_view kSuffix = ".packed";
 constexpr std::size_t kMostFiles = 64;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{1} << 30;  // of the disk, for others
+constexpr std::uint64_t kSmallBytes = 256U << 20;              // written in about a second
 constexpr int kLowPriority = 10;
 
 static_assert(PackFile::kPiece == kernels::Backend::kAdoptPiece);
@@ -33,7 +34,7 @@ PackCache::PackCache(base::CacheFolder folder, const Hash128& content, const std
 }
 
 PackCache::~PackCache() {
-  stop_ = true;
+  stop_ = pack_file_bytes(matrices_) > kSmallBytes;
   finish();
 }
 

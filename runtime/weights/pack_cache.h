@@ -24,7 +24,7 @@ class PackCache {
 
   /// Looks for the file of this content and layout. Without a folder nothing is found or written.
   PackCache(base::CacheFolder folder, const Hash128& content, const std::string& layout);
-  /// Stops the writer; a file that it has not finished is dropped.
+  /// Waits for the writer of a small file, so that short runs leave one, too; stops that of a large one, which is dropped.
   ~PackCache();
   PackCache(const PackCache&) = delete;
   PackCache& operator=(const PackCache&) = delete;

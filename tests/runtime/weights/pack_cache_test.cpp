@@ -223,6 +223,18 @@ TEST_CASE("a folder that cannot be used costs nothing but time") {
   CHECK(count_files(folder) == 1);
 }
 
+TEST_CASE("a run that ends at once leaves its small file") {
+  const fs::path folder = fresh_folder("short");
+  Model model;
+  {
+    auto cache = std::make_unique<PackCache>(base::CacheFolder(folder), kContent, kLayout);
+    const auto loaded = model.load(*cache);
+    cache->write_in_background();
+    cache.reset();  // before the weights, as in an engine
+  }
+  CHECK(model.start(folder) == kNames.size());
+}
+
 TEST_CASE("two writers at once leave one good file") {
   const fs::path folder = fresh_folder("two");
   Model a, b;
