@@ -1,6 +1,7 @@
 // The tables of function pointers that one instruction-set level offers, and the plain structs that they take.
 // Included by one-ISA files, so: no function bodies, no standard classes. Pointers are not owned.
-// Invariant: all levels give the same bits for the same arguments.
+// Invariants: all levels give the same bits for the same arguments, and touch no byte outside the arrays as they are sized here (a
+// prefetch may).
 #pragma once
 #include <cstddef>
 #include <cstdint>
