@@ -133,9 +133,11 @@ TROUPE_NOINLINE void value_rows(const Int8Tile& tile, int any_dim, const std::ui
 }
 
 /// Exponentials of the rows of one kv head, as P in u8. Arrays of rows begin with the head's own; `at` is its first in `s`.
-template <bool kFold>
+template <bool kPrefetch, bool kFold>
 TROUPE_INLINE void weigh_rows(const Int8Tile& tile, const TileWork& work, int rows, const float* q_scale, TileState& s, int at,
-                              float* lanes, float* value_factor, std::uint8_t* p) {
+                              float* lanes, float* value_factor, std::uint8_t* p, const std::uint8_t* next_scales) {
+  if (kPrefetch)
+    for (int i = 0; i < 2 * kBlockTokens * 4; i += 64) _mm_prefetch(reinterpret_cast<const char*>(next_scales) + i, _MM_HINT_T1);
   const ValueFactors whole = value_factors(tile.v_scales, work.partial ? s.visible[rows - 1] : kBlockTokens);
   const auto weigh = [&](int r, Ints& p0, Ints& p1) __attribute__((always_inline)) {
     const int visible = work.partial ? s.visible[r] : kBlockTokens;
@@ -186,8 +188,9 @@ TROUPE_INLINE void attend_int8_tile(const AttentionRun& run, const TileWork& wor
   fold_maxima<kFold>(run.max + work.state, all, work.from, s);
   for (int h = 0; h < work.heads; ++h) {
     const int i = h * rows;
-    weigh_rows<kFold>(int8_tile(work.block + h * run.head_bytes, head_dim), work, rows, q_scale + i, s, i,
-                      run.lanes + (work.state + i) * 16, value_factor + i, p + i * kBlockTokens);
+    weigh_rows<kPrefetch, kFold>(int8_tile(work.block + h * run.head_bytes, head_dim), work, rows, q_scale + i, s, i,
+                                 run.lanes + (work.state + i) * 16, value_factor + i, p + i * kBlockTokens,
+                                 work.next + h * run.head_bytes + 2 * kBlockTokens * head_dim);
   }
   for (int h = 0; h < work.heads; ++h) {
     const Int8Tile tile = int8_tile(work.block + h * run.head_bytes, head_dim);
