@@ -94,6 +94,7 @@ class ReplicaSupervisor final : public ActorBase {
            b.setTransport("loopback");
            b.setKvFormat(wire::to_text(spec.kv_format));
            b.setActivations(wire::to_text(spec.activations));
+           b.setWeights(wire::to_text(spec.weights));
            b.setDeviceBytes(spec.device_bytes);
            b.setWatchdogMs(static_cast<std::uint32_t>(parts_.watchdog.count()));
          }));

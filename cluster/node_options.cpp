@@ -42,6 +42,7 @@ std::filesystem::path cache_folder(const Options& options, const Environment& en
 exec::ShardSpec shard_spec(const Options& options) {
   exec::ShardSpec out;
   out.model_path = options.model;
+  out.weights = options.weights;
   out.activations = options.activations;
   out.kv_format = options.kv_format;
   out.device_bytes = options.kv_memory;

@@ -50,12 +50,12 @@ void Backend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps,
   norm_linear(x, norm_weight, eps, weight, y);
 }
 
-void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
+void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output output) {
   const std::size_t width = gate_up.width / 2;
   scratch_.resize(gate_up.count * width);
   const Rows gated{scratch_.data(), gate_up.count, width, width};
   swiglu(gate_up, gated);
-  linear(weight, gated, y);
+  linear(weight, gated, y, output);
 }
 
 }  // namespace troupe::kernels

@@ -41,12 +41,20 @@ struct MatrixSource {
   std::function<bool(std::size_t offset, std::span<std::byte> to)> read = {};
 };
 
+/// What a product does with its result: stores it, or adds it to what y holds by one addition an element (the same bits as a product and
+/// then Backend::add).
+enum class Output : std::uint8_t { kStore, kAdd };
+
 /// Arithmetic of a matrix product's inputs; part of the numerics id.
 enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32 };
 enum class KvFormat : std::uint8_t { kInt8, kFp16, kFp32 };
 // Tests and tables run over these lists, so a new value belongs here too.
 inline constexpr Activations kAllActivations[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32};
 inline constexpr KvFormat kAllKvFormats[] = {KvFormat::kInt8, KvFormat::kFp16, KvFormat::kFp32};
+
+/// What packing makes of weights: the file's own format, or 8 bits with one scale an output (quantized anew). Part of the numerics id.
+enum class WeightFormat : std::uint8_t { kFile, kInt8Channel };
+inline constexpr WeightFormat kAllWeightFormats[] = {WeightFormat::kFile, WeightFormat::kInt8Channel};
 
 /// A packed weight: panels of 48 output columns (kernels/cpu/pack.h). Made by Backend::pack, used only with that backend.
 class Weight {
@@ -150,15 +158,15 @@ class Backend {
   /// y[i] = row ids[i] of the embedding matrix, dequantized (a tied head's packed weight serves).
   virtual void embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) = 0;
   virtual void rms_norm(Rows x, const float* weight, float eps, Rows y) = 0;
-  /// y = x W^T. x is quantized per row as `activations()` says.
-  virtual void linear(const Weight& weight, Rows x, Rows y) = 0;
+  /// y = x W^T, or y += x W^T. x is quantized per row as `activations()` says.
+  virtual void linear(const Weight& weight, Rows x, Rows y, Output output = Output::kStore) = 0;
   /// y = rms_norm(x) W^T; composed by default.
   virtual void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y);
   /// The same with the input in two int8 terms, x ~ Q(x) + Q(x - Q(x)), where `activations()` are int8: about 16 bits, for twice the
   /// multiplications. For small products whose error weighs most. By default, and for weights that are not int8: norm_linear.
   virtual void norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y);
   /// y = swiglu(gate_up) W^T, gate = first half of a row, up = second half; composed by default.
-  virtual void swiglu_linear(Rows gate_up, const Weight& weight, Rows y);
+  virtual void swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output output = Output::kStore);
   virtual void swiglu(Rows gate_up, Rows y) = 0;
   /// x += addend.
   virtual void add(Rows x, Rows addend) = 0;
@@ -182,6 +190,7 @@ struct CpuOptions {
   unsigned spin_us = 60;    // barrier spin before futex; 0 in tests
   std::string isa;          // "" = best; "ref" | "avx2" | "avx512_vnni" forces a level (or env TROUPE_CPU_ISA)
   Activations activations = Activations::kInt8Group32;
+  WeightFormat weights = WeightFormat::kFile;
 };
 /// Throws std::invalid_argument for an ISA that this machine lacks or does not know.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

@@ -77,8 +77,8 @@ void TimedBackend::embed(const Weight& table, std::span<const std::uint32_t> ids
 void TimedBackend::rms_norm(Rows x, const float* weight, float eps, Rows y) {
   timed(Op::kOther, [&] { inner_->rms_norm(x, weight, eps, y); });
 }
-void TimedBackend::linear(const Weight& weight, Rows x, Rows y) {
-  product(weight, x.count, [&] { inner_->linear(weight, x, y); });
+void TimedBackend::linear(const Weight& weight, Rows x, Rows y, kernels::Output output) {
+  product(weight, x.count, [&] { inner_->linear(weight, x, y, output); });
 }
 void TimedBackend::norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
   product(weight, x.count, [&] { inner_->norm_linear(x, norm_weight, eps, weight, y); });
@@ -86,8 +86,8 @@ void TimedBackend::norm_linear(Rows x, const float* norm_weight, float eps, cons
 void TimedBackend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
   product(weight, x.count, [&] { inner_->norm_linear_two_terms(x, norm_weight, eps, weight, y); });
 }
-void TimedBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
-  product(weight, gate_up.count, [&] { inner_->swiglu_linear(gate_up, weight, y); });
+void TimedBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, kernels::Output output) {
+  product(weight, gate_up.count, [&] { inner_->swiglu_linear(gate_up, weight, y, output); });
 }
 void TimedBackend::swiglu(Rows gate_up, Rows y) {
   timed(Op::kOther, [&] { inner_->swiglu(gate_up, y); });

@@ -50,10 +50,10 @@ class TimedBackend final : public kernels::Backend {
 
   void embed(const kernels::Weight& table, std::span<const std::uint32_t> ids, kernels::Rows y) override;
   void rms_norm(kernels::Rows x, const float* weight, float eps, kernels::Rows y) override;
-  void linear(const kernels::Weight& weight, kernels::Rows x, kernels::Rows y) override;
+  void linear(const kernels::Weight& weight, kernels::Rows x, kernels::Rows y, kernels::Output output) override;
   void norm_linear(kernels::Rows x, const float* norm_weight, float eps, const kernels::Weight& weight, kernels::Rows y) override;
   void norm_linear_two_terms(kernels::Rows x, const float* norm_weight, float eps, const kernels::Weight& weight, kernels::Rows y) override;
-  void swiglu_linear(kernels::Rows gate_up, const kernels::Weight& weight, kernels::Rows y) override;
+  void swiglu_linear(kernels::Rows gate_up, const kernels::Weight& weight, kernels::Rows y, kernels::Output output) override;
   void swiglu(kernels::Rows gate_up, kernels::Rows y) override;
   void add(kernels::Rows x, kernels::Rows addend) override;
   void rope_append(kernels::Rows qkv, std::size_t q_heads, std::span<const kernels::SequenceRows> sequences, const kernels::RopeTable& rope,

@@ -28,11 +28,13 @@ void ProductInput::reserve_int8(std::size_t rows, std::size_t cols, bool per_gro
     scales_.resize(rows * groups);
     scaled_sums_.resize(rows * groups);
     half_sums_.resize(2 * rows * groups);
+    biases_.resize(rows * groups);
   }
   int8_.values = values_.data();
   int8_.scales = scales_.data();
   int8_.scaled_sums = scaled_sums_.data();
   int8_.half_sums = half_sums_.data();
+  int8_.biases = biases_.data();
   int8_.per_group = per_group;
 }
 
@@ -48,6 +50,7 @@ void ProductInput::reserve_errors(std::size_t rows) {
 CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
     : kernels_(kernels),
       activations_(options.activations),
+      weight_format_(options.weights),
       team_({options.threads, options.pin, options.spin_us}),
       own_inputs_(team_.size()),
       attention_(kernels_.attention, team_),
@@ -58,13 +61,16 @@ std::string CpuBackend::description() const {
 }
 
 std::unique_ptr<Weight> CpuBackend::pack(std::span<const MatrixSource> sources) {
-  auto weight = std::make_unique<PackedWeight>(sources, weights_);
+  auto weight = std::make_unique<PackedWeight>(sources, weight_format_, weights_);
   if (!weight->fill(sources, team_)) return nullptr;
   return weight;
 }
-std::string CpuBackend::pack_layout() const { return "cpu, panels of 48, revision " + std::to_string(kPackRevision); }
+std::string CpuBackend::pack_layout() const {
+  return std::string("cpu, panels of 48, ") + (weight_format_ == WeightFormat::kFile ? "" : "int8-channel, ") + "revision " +
+         std::to_string(kPackRevision);
+}
 std::unique_ptr<Weight> CpuBackend::adopt(std::span<const MatrixSource> sources, const PackedReader& read) {
-  auto weight = std::make_unique<PackedWeight>(sources, weights_);
+  auto weight = std::make_unique<PackedWeight>(sources, weight_format_, weights_);
   if (weight->adopt(read, team_)) return weight;
   weight->give_back(weights_);
   return nullptr;
@@ -106,18 +112,20 @@ void CpuBackend::add(Rows x, Rows addend) {
   for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.add(x.row(i), addend.row(i), static_cast<int>(x.width)); });
 }
 
-void CpuBackend::linear(const Weight& weight, Rows x, Rows y) { product({Source::Kind::kPlain, x, nullptr, 0, false}, weight, y); }
+void CpuBackend::linear(const Weight& weight, Rows x, Rows y, Output output) {
+  product({Source::Kind::kPlain, x, nullptr, 0, false, output}, weight, y);
+}
 
 void CpuBackend::norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
-  product({Source::Kind::kNorm, x, norm_weight, eps, false}, weight, y);
+  product({Source::Kind::kNorm, x, norm_weight, eps, false, Output::kStore}, weight, y);
 }
 
 void CpuBackend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
-  product({Source::Kind::kNorm, x, norm_weight, eps, activations_ != Activations::kFp32}, weight, y);
+  product({Source::Kind::kNorm, x, norm_weight, eps, activations_ != Activations::kFp32, Output::kStore}, weight, y);
 }
 
-void CpuBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y) {
-  product({Source::Kind::kSwiglu, gate_up, nullptr, 0, false}, weight, y);
+void CpuBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output output) {
+  product({Source::Kind::kSwiglu, gate_up, nullptr, 0, false, output}, weight, y);
 }
 
 void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
@@ -130,18 +138,22 @@ void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
   for (const WeightSegment& segment : packed.segments()) (uses_int8(segment.format) ? want_int8 : want_float) = true;
   const bool alone = rows * packed.rows() * cols < kSmallWork;
   const bool few = rows <= kFewRows;
+  const std::size_t terms = source.two_terms ? 2 : 1;
   const auto reserve = [&](ProductInput& input) {
-    if (want_int8) input.reserve_int8(source.two_terms ? 2 * rows : rows, cols, activations_ == Activations::kInt8Group32);
+    if (want_int8) input.reserve_int8(rows * terms, cols, activations_ == Activations::kInt8Group32);
     input.reserve_float(rows, cols);
     if (source.two_terms) input.reserve_errors(rows);
   };
-  if (!few) reserve(shared_input_);
-  if (source.two_terms && second_products_.size() < rows * packed.rows()) second_products_.resize(rows * packed.rows());
+  // Here, not on the threads: allocations would meet at one lock.
+  if (few)
+    for (ProductInput& input : own_inputs_) reserve(input);
+  else
+    reserve(shared_input_);
+  if (want_float && source.output == Output::kAdd && addends_.size() < rows * y.width) addends_.resize(rows * y.width);
   const auto work = [&](const ThreadTeam::Member& member) {
     ProductInput& input = few ? own_inputs_[member.index()] : shared_input_;
-    if (few) reserve(input);
     const std::size_t begin = few ? 0 : member.begin(rows), end = few ? rows : member.end(rows);
-    for (std::size_t i = begin; i < end; ++i) prepare_row(source, i, cols, want_int8, want_float, input);
+    for (std::size_t i = begin; i < end; ++i) prepare_row(source, i, cols, want_int8, input);
     if (!few) member.barrier();
     multiply(source, packed, input, y, member);
   };
@@ -151,8 +163,8 @@ void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
     team_.run(work);
 }
 
-void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float,
-                             ProductInput& input) const {
+/// A row as fp32 (in place, or where the fused op writes it) and as int8; the second of two terms lies behind the first.
+void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, ProductInput& input) const {
   const float* x = source.x.row(row);
   const int n = static_cast<int>(cols);
   if (source.kind != Source::Kind::kPlain) {
@@ -163,13 +175,13 @@ void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t 
       kernels_.rows.swiglu(x, x + cols, n, to);
     x = to;
   }
-  static_cast<void>(want_float);  // fp32 rows lie in place already: in x, or where the fused op has written them
   if (!want_int8) return;
-  kernels_.matmul.quantize_row(x, n, input.int8(), row);
+  const std::size_t terms = source.two_terms ? 2 : 1;
+  kernels_.matmul.quantize_row(x, n, input.int8(), row * terms);
   if (!source.two_terms) return;
   float* error = input.error_row(row);
-  kernels_.rows.quantization_error(x, n, input.int8(), row, error);
-  kernels_.matmul.quantize_row(error, n, input.int8(), source.x.count + row);
+  kernels_.rows.quantization_error(x, n, input.int8(), row * terms, error);
+  kernels_.matmul.quantize_row(error, n, input.int8(), row * terms + 1);
 }
 
 /// A thread takes neighbouring panels, for all rows; with fewer panels than threads, it takes a range of (64 rows, panel) pairs.
@@ -192,13 +204,15 @@ void CpuBackend::multiply_segment(const Source& source, const WeightSegment& seg
                                   std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
   float* to = y.data + segment.first_output;
   if (uses_int8(segment.format)) {
-    const Int8Product p{
-        segment.format, segment.bytes, segment.panel_bytes, static_cast<int>(cols / kGroup), segment.outputs, input.int8(), to, y.stride};
+    Int8Product p{segment.format, segment.bytes, segment.panel_bytes, static_cast<int>(cols / kGroup), segment.outputs, input.int8(), to,
+                  y.stride};
+    p.terms = source.two_terms ? 2 : 1;
+    p.add = source.output == Output::kAdd;
     kernels_.matmul.multiply_int8(p, row0, row1, panel0, panel1);
-    if (source.two_terms) add_second_terms(p, source.x.count, y.width, segment.first_output, row0, row1, panel0, panel1);
     return;
   }
-  const bool plain = source.kind == Source::Kind::kPlain;
+  const bool plain = source.kind == Source::Kind::kPlain, add = source.output == Output::kAdd;
+  float* product = add ? addends_.data() + segment.first_output : to;
   const FloatProduct p{segment.format,
                        segment.bytes,
                        segment.panel_bytes,
@@ -206,26 +220,12 @@ void CpuBackend::multiply_segment(const Source& source, const WeightSegment& seg
                        segment.outputs,
                        plain ? source.x.data : input.float_row(0),
                        plain ? source.x.stride : input.float_stride(),
-                       to,
-                       y.stride};
+                       product,
+                       add ? y.width : y.stride};
   kernels_.matmul.multiply_float(p, row0, row1, panel0, panel1);
-}
-
-/// The second terms are the rows behind the first `rows`; their products go to columns that this thread has just written.
-void CpuBackend::add_second_terms(const Int8Product& first, std::size_t rows, std::size_t stride, std::size_t first_output,
-                                  std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1) {
-  Int8Product second = first;
-  const std::size_t groups = static_cast<std::size_t>(first.groups);
-  second.rows.values += rows * first.rows.stride;
-  second.rows.scales += rows * groups;
-  second.rows.scaled_sums += rows * groups;
-  second.rows.half_sums += 2 * rows * groups;
-  second.y = second_products_.data() + first_output;
-  second.y_stride = stride;
-  kernels_.matmul.multiply_int8(second, row0, row1, panel0, panel1);
-  const std::size_t column = panel0 * kPanelColumns, end = std::min(first.columns, panel1 * kPanelColumns);
-  for (std::size_t row = row0; row < row1; ++row)
-    kernels_.rows.add(first.y + row * first.y_stride + column, second.y + row * stride + column, static_cast<int>(end - column));
+  const std::size_t column = panel0 * kPanelColumns, end = std::min(segment.outputs, panel1 * kPanelColumns);
+  for (std::size_t row = row0; add && row < row1; ++row)
+    kernels_.rows.add(to + row * y.stride + column, product + row * y.width + column, static_cast<int>(end - column));
 }
 
 void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,

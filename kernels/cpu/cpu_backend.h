@@ -26,7 +26,7 @@ class ProductInput {
  private:
   std::vector<std::int8_t> values_;
   std::vector<float> scales_, scaled_sums_, floats_, errors_;
-  std::vector<std::int32_t> half_sums_;
+  std::vector<std::int32_t> half_sums_, biases_;
   QuantizedRows int8_;
   std::size_t float_stride_ = 0;
 };
@@ -46,10 +46,10 @@ class CpuBackend final : public Backend {
   std::unique_ptr<KvCache> make_kv_cache(const KvShape& shape) override;
   void embed(const Weight& table, std::span<const std::uint32_t> ids, Rows y) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
-  void linear(const Weight& weight, Rows x, Rows y) override;
+  void linear(const Weight& weight, Rows x, Rows y, Output output) override;
   void norm_linear(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) override;
   void norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) override;
-  void swiglu_linear(Rows gate_up, const Weight& weight, Rows y) override;
+  void swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output output) override;
   void swiglu(Rows gate_up, Rows y) override;
   void add(Rows x, Rows addend) override;
   void rope_append(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const RopeTable& rope, KvCache& kv,
@@ -67,14 +67,13 @@ class CpuBackend final : public Backend {
     const float* norm_weight = nullptr;
     float eps = 0;
     bool two_terms = false;  // int8 inputs as a value and its error
+    Output output = Output::kStore;
   };
 
   void product(const Source& source, const Weight& weight, Rows y);
-  void prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, bool want_float, ProductInput& input) const;
+  void prepare_row(const Source& source, std::size_t row, std::size_t cols, bool want_int8, ProductInput& input) const;
   void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member);
   void multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y, std::size_t row0,
-                        std::size_t row1, std::size_t panel0, std::size_t panel1);
-  void add_second_terms(const Int8Product& first, std::size_t rows, std::size_t stride, std::size_t first_output, std::size_t row0,
                         std::size_t row1, std::size_t panel0, std::size_t panel1);
   bool uses_int8(PanelFormat format) const { return activations_ != Activations::kFp32 && is_quantized(format); }
   template <typename Op>
@@ -82,9 +81,10 @@ class CpuBackend final : public Backend {
 
   const KernelSet kernels_;
   const Activations activations_;
+  const WeightFormat weight_format_;
   ThreadTeam team_;
   PageArena weights_;
-  std::vector<float> second_products_;    // of the second terms, [rows][outputs]
+  std::vector<float> addends_;            // products of float weights that are added to y, [rows][outputs]
   ProductInput shared_input_;             // many rows: each thread prepares a share
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
   CpuAttention attention_;

@@ -18,9 +18,10 @@ constexpr float kNever = -1e30F;       // logit of padding and banned ids; score
 constexpr float kLog2E = 0x1.715476p+0F;
 
 /// Layout of a panel, from the first input to the last (pack.h tells the bytes).
-enum class PanelFormat : std::uint8_t { kW4Group32, kW8Group32, kW8Group16, kF32, kF16, kBF16 };
+enum class PanelFormat : std::uint8_t { kW4Group32, kW8Group32, kW8Group16, kW8Channel, kF32, kF16, kBF16 };
 inline constexpr PanelFormat kAllPanelFormats[] = {PanelFormat::kW4Group32, PanelFormat::kW8Group32, PanelFormat::kW8Group16,
-                                                   PanelFormat::kF32,       PanelFormat::kF16,       PanelFormat::kBF16};
+                                                   PanelFormat::kW8Channel, PanelFormat::kF32,       PanelFormat::kF16,
+                                                   PanelFormat::kBF16};
 
 /// Activations as int8, quantized row by row. `groups` = inputs / 32.
 struct QuantizedRows {
@@ -28,6 +29,7 @@ struct QuantizedRows {
   std::size_t stride = 0;             // bytes from row to row
   float* scales = nullptr;            // [rows][groups]; with one scale a token it is repeated
   std::int32_t* half_sums = nullptr;  // [rows][2 * groups]: sum of each 16 values
+  std::int32_t* biases = nullptr;     // [rows][groups]: -128 * sum of 32 values
   float* scaled_sums = nullptr;       // [rows][groups]: sum of 32 values, times the scale when there is one a group
   bool per_group = true;
 };
@@ -41,6 +43,8 @@ struct Int8Product {
   QuantizedRows rows;
   float* y = nullptr;  // [rows][y_stride], from the first output of the panels
   std::size_t y_stride = 0;
+  std::size_t terms = 1;  // 2: products of quantized rows 2 i and 2 i + 1 are added to row i of y
+  bool add = false;       // to what y holds, by one addition
 };
 
 struct FloatProduct {
@@ -55,7 +59,7 @@ struct FloatProduct {
   std::size_t y_stride = 0;
 };
 
-/// Matrix products. Rows [row0, row1) x panels [panel0, panel1); any split gives the same bits.
+/// Matrix products. Rows [row0, row1) of y x panels [panel0, panel1); any split gives the same bits.
 struct MatmulKernels {
   /// Quantizes `cols` (a multiple of 32) floats to row `row` of `to`.
   void (*quantize_row)(const float* x, int cols, const QuantizedRows& to, std::size_t row);

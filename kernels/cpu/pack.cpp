@@ -1,5 +1,6 @@
 #include "kernels/cpu/pack.h"
 
+#include "kernels/cpu/channel_scale.h"
 #include "kernels/cpu/half.h"
 
 #include <algorithm>
@@ -110,14 +111,52 @@ float byte_weight(const std::uint8_t* group, std::size_t k, std::size_t column, 
   return q * half_to_float(read<std::uint16_t>(group + kBytes + column * 2));
 }
 
+/// Inputs first ... last - 1 of a column of a panel.
+void unpack_inputs(PanelFormat format, const std::uint8_t* panel, std::size_t first, std::size_t last, std::size_t column, float* to) {
+  for (std::size_t k = first; k < last; ++k, ++to) {
+    const std::size_t g = k / 32;
+    switch (format) {
+      case PanelFormat::kF32: *to = read<float>(panel + (k * kColumns + column) * 4); break;
+      case PanelFormat::kF16: *to = half_to_float(read<std::uint16_t>(panel + (k * kColumns + column) * 2)); break;
+      case PanelFormat::kBF16:
+        *to = std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(panel + (k * kColumns + column) * 2)) << 16);
+        break;
+      case PanelFormat::kW4Group32: *to = nibble_weight(panel + g * (kNibbles + kColumns * 4), k % 32, column); break;
+      case PanelFormat::kW8Group32: *to = byte_weight(panel + g * (kBytes + kColumns * 2), k % 32, column, false); break;
+      case PanelFormat::kW8Group16: *to = byte_weight(panel + g * (kBytes + kColumns * 8), k % 32, column, true); break;
+      case PanelFormat::kW8Channel: break;  // unpack_channel: its scale is no matter of a group
+    }
+  }
+}
+
+/// A row of the file as floats, through a panel of few inputs, so that there is one reading of each storage type.
+void decode_row(const StorageRow& type, const std::uint8_t* row, std::size_t cols, std::vector<std::uint8_t>& panel, float* to) {
+  const std::size_t step = std::max(type.block, std::size_t{kGroup});
+  panel.resize(step / 32 * type.group_bytes);
+  for (std::size_t k = 0; k < cols; k += step) {
+    pack_blocks(type, row + k / type.block * type.block_bytes, 0, step / type.block, panel.data(), 0);
+    unpack_inputs(type.format, panel.data(), 0, step, 0, to + k);
+  }
+}
+
+/// The panel format of a matrix. One scale an output needs whole groups of inputs, which float matrices may lack.
+PanelFormat panel_format(const StorageRow& type, std::size_t cols, WeightFormat wanted) {
+  return wanted == WeightFormat::kInt8Channel && cols % kGroup == 0 ? PanelFormat::kW8Channel : type.format;
+}
+std::size_t bytes_of_panel(PanelFormat format, const StorageRow& type, std::size_t cols) {
+  const std::size_t bytes = format == PanelFormat::kW8Channel ? (cols + sizeof(float)) * kColumns : (cols * type.group_bytes + 31) / 32;
+  return (bytes + 63) / 64 * 64;
+}
+
 }  // namespace
 
 bool is_quantized(PanelFormat format) {
-  return format == PanelFormat::kW4Group32 || format == PanelFormat::kW8Group32 || format == PanelFormat::kW8Group16;
+  return format == PanelFormat::kW4Group32 || format == PanelFormat::kW8Group32 || format == PanelFormat::kW8Group16 ||
+         format == PanelFormat::kW8Channel;
 }
 
-PackedWeight::PackedWeight(std::span<const MatrixSource> sources, PageArena& arena) {
-  plan(sources);
+PackedWeight::PackedWeight(std::span<const MatrixSource> sources, WeightFormat format, PageArena& arena) {
+  plan(sources, format);
   memory_ = arena.allocate(bytes_);
   const std::uint8_t* next = memory_.data;
   for (WeightSegment& segment : segments_) {
@@ -162,7 +201,7 @@ void PackedWeight::give_back(PageArena& arena) {
   arena.give_back(std::move(memory_), bytes_);
 }
 
-void PackedWeight::plan(std::span<const MatrixSource> sources) {
+void PackedWeight::plan(std::span<const MatrixSource> sources, WeightFormat wanted) {
   if (sources.empty() || sources.front().cols == 0) throw std::invalid_argument("pack: no inputs");
   cols_ = sources.front().cols;
   for (const MatrixSource& source : sources) {
@@ -171,11 +210,13 @@ void PackedWeight::plan(std::span<const MatrixSource> sources) {
     if (source.rows == 0) throw std::invalid_argument("pack: an empty matrix");
     if (cols_ % type.block != 0)
       throw std::invalid_argument("pack: " + std::to_string(cols_) + " inputs are not whole blocks of " + std::to_string(type.block));
+    const PanelFormat format = panel_format(type, cols_, wanted);
+    if (format == PanelFormat::kW8Channel && cols_ > kMaxChannelInputs)
+      throw std::invalid_argument("pack: " + std::to_string(cols_) + " inputs are more than one scale a channel takes, " +
+                                  std::to_string(kMaxChannelInputs));
     source_first_.push_back(rows_);
-    if (segments_.empty() || segments_.back().format != type.format) {
-      const std::size_t inputs = (cols_ * type.group_bytes + 31) / 32;
-      segments_.push_back({type.format, rows_, 0, 0, 0, (inputs + 63) / 64 * 64, nullptr});
-    }
+    if (segments_.empty() || segments_.back().format != format)
+      segments_.push_back({format, rows_, 0, 0, 0, bytes_of_panel(format, type, cols_), nullptr});
     segments_.back().outputs += source.rows;
     rows_ += source.rows;
   }
@@ -206,6 +247,16 @@ bool PackedWeight::fill_panel(const WeightSegment& segment, std::span<const Matr
       if (!source.read(first * pitch, std::as_writable_bytes(std::span(rows.data(), count * pitch)))) return false;
       from = rows.data();
     }
+    if (segment.format == PanelFormat::kW8Channel) {
+      std::vector<float> values(cols_);
+      std::vector<std::uint8_t> scratch;
+      for (std::size_t row = 0; row < count; ++row) {
+        decode_row(type, from + row * pitch, cols_, scratch, values.data());
+        quantize_channel(values.data(), cols_, to, i % kColumns + row);
+      }
+      i += count;
+      continue;
+    }
     for (std::size_t b = 0; b < blocks; b += step)
       for (std::size_t row = 0; row < count; ++row)
         pack_blocks(type, from + row * pitch, b, std::min(blocks, b + step), to, i % kColumns + row);
@@ -220,19 +271,10 @@ void PackedWeight::unpack_row(std::size_t output, float* to) const {
     if (output >= s.first_output) segment = &s;
   const std::size_t i = output - segment->first_output, column = i % kColumns;
   const std::uint8_t* panel = segment->bytes + i / kColumns * segment->panel_bytes;
-  for (std::size_t k = 0; k < cols_; ++k) {
-    const std::size_t g = k / 32;
-    switch (segment->format) {
-      case PanelFormat::kF32: to[k] = read<float>(panel + (k * kColumns + column) * 4); break;
-      case PanelFormat::kF16: to[k] = half_to_float(read<std::uint16_t>(panel + (k * kColumns + column) * 2)); break;
-      case PanelFormat::kBF16:
-        to[k] = std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(panel + (k * kColumns + column) * 2)) << 16);
-        break;
-      case PanelFormat::kW4Group32: to[k] = nibble_weight(panel + g * (kNibbles + kColumns * 4), k % 32, column); break;
-      case PanelFormat::kW8Group32: to[k] = byte_weight(panel + g * (kBytes + kColumns * 2), k % 32, column, false); break;
-      case PanelFormat::kW8Group16: to[k] = byte_weight(panel + g * (kBytes + kColumns * 8), k % 32, column, true); break;
-    }
-  }
+  if (segment->format == PanelFormat::kW8Channel)
+    unpack_channel(panel, cols_, column, to);
+  else
+    unpack_inputs(segment->format, panel, 0, cols_, column, to);
 }
 
 }  // namespace troupe::kernels::cpu

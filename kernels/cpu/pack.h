@@ -3,7 +3,8 @@
 //   w4_group32  [4][48][4] bytes: low nibble = input 4i + j, high = 16 + 4i + j; 48 fp16 scales; 48 fp16 minima   (Q4_1, Q4_0)
 //   w8_group32  [8][48][4] u8 = q + 128; 48 fp16 scales                                                            (Q8_0)
 //   w8_group16  [8][48][4] u8 = q + 128; 2 x 48 fp32 scales                                                        (Q6_K)
-// Floats are [inputs][48] of their own type. Outputs are padded to 48 with zeros; weights are never rounded again.
+//   w8_channel  [8][48][4] u8 = q + 128; behind the last group 48 fp32 scales                (WeightFormat::kInt8Channel)
+// Floats are [inputs][48] of their own type. Outputs are padded to 48 with zeros. Only w8_channel rounds weights again.
 // Owner of the bytes: the Weight, through its piece of an arena. Immutable after packing; read by all threads of the team.
 #pragma once
 #include "kernels/backend.h"
@@ -32,8 +33,8 @@ constexpr unsigned kPackRevision = 1;
 class PackedWeight final : public Weight {
  public:
   /// Memory, zeroed. Throws std::invalid_argument if the sources have no or different numbers of inputs, or a number that their type
-  /// cannot hold (quantized types: whole blocks of 32, Q6_K of 256).
-  PackedWeight(std::span<const MatrixSource> sources, PageArena& arena);
+  /// cannot hold (quantized types: whole blocks of 32, Q6_K of 256; one scale a channel: 65536 at most).
+  PackedWeight(std::span<const MatrixSource> sources, WeightFormat format, PageArena& arena);
   /// Packs, once. False: a source could not be read. Throws std::invalid_argument if a source has neither data nor reader.
   bool fill(std::span<const MatrixSource> sources, ThreadTeam& team);
   /// Instead: the bytes of an earlier fill. False: `read` failed.
@@ -48,7 +49,7 @@ class PackedWeight final : public Weight {
   void unpack_row(std::size_t output, float* to) const;
 
  private:
-  void plan(std::span<const MatrixSource> sources);
+  void plan(std::span<const MatrixSource> sources, WeightFormat format);
   bool fill_panel(const WeightSegment& segment, std::span<const MatrixSource> sources, std::size_t panel,
                   std::vector<std::uint8_t>& rows) const;
 

@@ -116,8 +116,12 @@ ProductRate measure_product(Backend& backend, const ProductShape& shape, std::ch
   std::uint64_t state = 88172645463325252ULL;
   std::vector<std::byte> file(row_bytes(shape.type, shape.inputs) * shape.outputs);
   for (std::byte& byte : file) byte = static_cast<std::byte>(0x20U | (next(state) >> 60));
-  std::vector<float> x(shape.rows * shape.inputs), y(shape.rows * shape.outputs);
-  for (float& value : x) value = static_cast<float>(next(state) >> 40) * 0x1p-23F - 1.0F;
+  // Rows start on a cache line, and not a power of two apart: as an engine lays them out.
+  const std::size_t x_stride = (shape.inputs + 15) / 16 * 16 + 16, y_stride = (shape.outputs + 15) / 16 * 16 + 16;
+  const cpu::PageBuffer x(shape.rows * x_stride * sizeof(float)), y(shape.rows * y_stride * sizeof(float));
+  const Rows input{reinterpret_cast<float*>(x.data()), shape.rows, shape.inputs, x_stride};
+  const Rows output{reinterpret_cast<float*>(y.data()), shape.rows, shape.outputs, y_stride};
+  for (std::size_t i = 0; i < shape.rows * x_stride; ++i) input.data[i] = static_cast<float>(next(state) >> 40) * 0x1p-23F - 1.0F;
   const MatrixSource source{shape.type, file.data(), shape.outputs, shape.inputs};
   std::vector<std::unique_ptr<Weight>> weights;
   do weights.push_back(backend.pack({&source, 1}));
@@ -125,7 +129,6 @@ ProductRate measure_product(Backend& backend, const ProductShape& shape, std::ch
 
   std::size_t turn = 0;
   std::vector<double> seconds;
-  const Rows input{x.data(), shape.rows, shape.inputs, shape.inputs}, output{y.data(), shape.rows, shape.outputs, shape.outputs};
   const auto run = [&] {
     backend.linear(*weights[turn++ % weights.size()], input, output);
     backend.synchronize();

@@ -5,6 +5,7 @@
 #include "runtime/exec/sequence_table.h"
 #include "runtime/model/row_buffer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -16,7 +17,7 @@ class Executor::State {
       : model_(model),
         backend_(backend),
         poison_(options.poison_free_blocks),
-        runner_(model, backend, std::move(options.fault_hook)),
+        runner_(model, std::move(options.fault_hook)),
         sampling_(model, backend),
         sequences_(options.device_blocks),
         hidden_(model.config().hidden) {
@@ -51,7 +52,7 @@ class Executor::State {
     if (const std::size_t rows = build_rows(plan); rows > 0) {
       const kernels::Rows hidden = hidden_.rows(rows);
       model_.embed(tokens_, hidden);
-      runner_.run({row_runs_, rows}, hidden, *kv_, plan.step, abort);
+      runner_.run({row_runs_, rows, wanted_}, hidden, *kv_, plan.step, abort);
       sampling_.run(plan.samples, positions_, hidden, sequences_, result);
     }
     backend_.synchronize();
@@ -80,13 +81,17 @@ class Executor::State {
     tokens_.clear();
     positions_.clear();
     row_runs_.clear();
+    wanted_.clear();
     for (const plan::RowRun& run : plan.runs) add_run(plan, run);
     TROUPE_CHECK(tokens_.size() == plan.tokens.size());
     for (const plan::Sample& sample : plan.samples) {
       TROUPE_CHECK(sample.row < tokens_.size());
       TROUPE_CHECK(sample.token == plan::kDraw || sample.token < model_.config().vocabulary);
       sequences_.at(sample.sequence);
+      wanted_.push_back(sample.row);
     }
+    std::sort(wanted_.begin(), wanted_.end());
+    wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
     return tokens_.size();
   }
 
@@ -131,6 +136,7 @@ class Executor::State {
   std::vector<TokenId> tokens_;
   std::vector<std::uint32_t> positions_;
   std::vector<kernels::SequenceRows> row_runs_;
+  std::vector<std::uint32_t> wanted_;  // rows with a sample, ascending
 };
 
 Executor::Executor(model::Model& model, kernels::Backend& backend, ExecutorOptions options)

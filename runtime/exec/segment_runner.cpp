@@ -2,17 +2,15 @@
 
 namespace troupe::exec {
 
-SegmentRunner::SegmentRunner(model::Model& model, kernels::Backend& backend, FaultHook fault_hook)
-    : model_(model), backend_(backend), fault_hook_(std::move(fault_hook)), addend_(model.config().hidden) {}
+SegmentRunner::SegmentRunner(model::Model& model, FaultHook fault_hook) : model_(model), fault_hook_(std::move(fault_hook)) {}
 
 void SegmentRunner::run(const model::Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, StepNumber step,
                         const std::atomic<bool>& abort) {
-  const kernels::Rows addend = addend_.rows(chunk.rows);
   for (std::size_t segment = 0; segment < model_.num_segments(); ++segment) {
     poll(step, segment, abort);
-    model_.run_segment(segment, chunk, hidden, kv, addend);
-    // With one rank the addend is the sum: the reduce over ranks belongs here.
-    backend_.add(hidden, addend);
+    // With one rank the addend is the sum, so it goes straight to the residual stream. With more, it is stored apart, and the reduce
+    // over ranks belongs here.
+    model_.run_segment(segment, chunk, hidden, kv, hidden, kernels::Output::kAdd);
   }
 }
 

@@ -4,13 +4,13 @@
 // Compute thread only. Polls the abort flag and the fault hook before every segment.
 #pragma once
 #include "runtime/exec/executor.h"
-#include "runtime/model/row_buffer.h"
+#include "runtime/model/model.h"
 
 namespace troupe::exec {
 
 class SegmentRunner {
  public:
-  SegmentRunner(model::Model& model, kernels::Backend& backend, FaultHook fault_hook);
+  SegmentRunner(model::Model& model, FaultHook fault_hook);
   /// hidden [rows, width of the model]: embeddings in, residual stream behind the last segment out.
   /// Throws StepAborted, or what the hook throws; then the contents of hidden and of the rows' K and V are void.
   void run(const model::Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, StepNumber step, const std::atomic<bool>& abort);
@@ -19,9 +19,7 @@ class SegmentRunner {
   void poll(StepNumber step, std::size_t segment, const std::atomic<bool>& abort) const;
 
   model::Model& model_;
-  kernels::Backend& backend_;
   FaultHook fault_hook_;
-  model::RowBuffer addend_;
 };
 
 }  // namespace troupe::exec

@@ -31,6 +31,11 @@ constexpr std::array<NamedOption<kernels::KvFormat>, 3> kKvFormats{{
     {"fp32", kernels::KvFormat::kFp32},
 }};
 
+constexpr std::array<NamedOption<kernels::WeightFormat>, 2> kWeightFormats{{
+    {"file", kernels::WeightFormat::kFile},
+    {"int8-channel", kernels::WeightFormat::kInt8Channel},
+}};
+
 Error bad_option(const std::string& option, std::string what) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, option + ": " + std::move(what), option);
 }
@@ -73,6 +78,8 @@ class CpuShardEngine final : public ShardEngine {
   Result<ShardFacts> load_all(const ShardSpec& spec, const model::LoadProgress& progress) {
     const auto activations = look_up(kActivations, "activations", spec.activations);
     if (!activations) return activations.error();
+    const auto weight_format = look_up(kWeightFormats, "weights", spec.weights);
+    if (!weight_format) return weight_format.error();
     const auto kv_format = look_up(kKvFormats, "kv", spec.kv_format);
     if (!kv_format) return kv_format.error();
     base::PhaseClock clock;
@@ -82,7 +89,7 @@ class CpuShardEngine final : public ShardEngine {
     if (!config) return config.error();
 
     try {
-      backend_ = kernels::make_cpu_backend({spec.threads, spec.pin, spec.spin_us, spec.isa, *activations});
+      backend_ = kernels::make_cpu_backend({spec.threads, spec.pin, spec.spin_us, spec.isa, *activations, *weight_format});
       if (wrap_) backend_ = wrap_(std::move(backend_));
     } catch (const std::invalid_argument& refused) {
       return bad_option("isa", refused.what());
@@ -105,28 +112,28 @@ class CpuShardEngine final : public ShardEngine {
     clock.mark("weights");
     executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, fault_hook_, false});
     clock.mark("executor");
-    ShardFacts facts = describe(spec, *activations, *kv_format, *blocks, content->hash);
+    ShardFacts facts = describe(spec, *weight_format, *activations, *kv_format, *blocks, content->hash);
     cache_->write_in_background();
     if (!spec.cache_in_background) cache_->finish();
     base::log(base::LogLevel::kDebug, "shard_loaded", clock.fields() + " packed_from=" + (facts.weights_cached ? "cache" : "file"));
     return facts;
   }
 
-  ShardFacts describe(const ShardSpec& spec, kernels::Activations activations, kernels::KvFormat kv_format, std::uint32_t blocks,
-                      const Hash128& content) const {
+  ShardFacts describe(const ShardSpec& spec, kernels::WeightFormat weight_format, kernels::Activations activations,
+                      kernels::KvFormat kv_format, std::uint32_t blocks, const Hash128& content) const {
     ShardFacts facts;
     facts.content = content;
     facts.weights_cached = cache_->complete();
-    facts.numerics = model::numerics_id(facts.content, activations, kv_format);
+    facts.numerics = model::numerics_id(facts.content, weight_format, activations, kv_format);
     facts.device_blocks = blocks;
     facts.context_tokens = static_cast<std::uint32_t>(model_->config().context);
     facts.kv_bytes = executor_->kv_bytes();
     facts.weight_bytes = model_->weight_bytes();
     char line[256];
-    std::snprintf(line, sizeof line, "%s, %zu layers, %.0f MiB of weights; %s; activations %s; KV %s, %.0f MiB = %zu tokens",
+    std::snprintf(line, sizeof line, "%s, %zu layers, %.0f MiB of weights%s; %s; activations %s; KV %s, %.0f MiB = %zu tokens",
                   model_->config().architecture.c_str(), model_->config().layers, static_cast<double>(facts.weight_bytes) / (1 << 20),
-                  backend_->description().c_str(), spec.activations.c_str(), spec.kv_format.c_str(),
-                  static_cast<double>(facts.kv_bytes) / (1 << 20), static_cast<std::size_t>(blocks) * kBlockTokens);
+                  spec.weights == "file" ? "" : (" as " + spec.weights).c_str(), backend_->description().c_str(), spec.activations.c_str(),
+                  spec.kv_format.c_str(), static_cast<double>(facts.kv_bytes) / (1 << 20), static_cast<std::size_t>(blocks) * kBlockTokens);
     facts.description = line;
     return facts;
   }

@@ -3,6 +3,7 @@
 #include "runtime/model/row_buffer.h"
 #include "runtime/model/weight_loader.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace troupe::model {
@@ -28,6 +29,8 @@ class LlamaModel final : public Model {
     qkv_.set_width(q_width_ + 2 * kv_width_);
     attended_.set_width(q_width_);
     gate_up_.set_width(2 * config_.ffn);
+    gathered_.set_width(config_.hidden);
+    products_.set_width(config_.hidden);
     rope_ = kernels::make_rope_table(config_.head_dim, config_.rope_base, config_.context);
     rope_.pairs = kernels::RopePairs::kAdjacent;  // the converter has put q and k of this architecture in that order
   }
@@ -47,11 +50,14 @@ class LlamaModel final : public Model {
 
   void embed(std::span<const TokenId> tokens, kernels::Rows hidden) override { backend_.embed(*embeddings_, tokens, hidden); }
 
-  void run_segment(std::size_t segment, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows addend) override {
+  void run_segment(std::size_t segment, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows out,
+                   kernels::Output output) override {
     if (segment % 2 == 0)
-      attention(segment / 2, chunk, hidden, kv, addend);
+      attention(segment / 2, chunk, hidden, kv, out, output);
+    else if (segment + 1 == num_segments() && chunk.wanted)
+      mlp_of_rows(layers_.back(), *chunk.wanted, hidden, out, output);
     else
-      mlp(layers_[segment / 2], hidden, addend);
+      mlp(layers_[segment / 2], hidden, out, output);
   }
 
   void logits(kernels::Rows hidden, kernels::Rows out) override {
@@ -91,7 +97,8 @@ class LlamaModel final : public Model {
     return layer;
   }
 
-  void attention(std::size_t index, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows addend) {
+  void attention(std::size_t index, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows out,
+                 kernels::Output output) {
     const Layer& layer = layers_[index];
     const kernels::Rows qkv = qkv_.rows(chunk.rows);
     const kernels::Rows attended = attended_.rows(chunk.rows);
@@ -99,13 +106,30 @@ class LlamaModel final : public Model {
     backend_.norm_linear_two_terms(hidden, layer.attention_norm.data(), config_.norm_eps, *layer.qkv, qkv);
     backend_.rope_append(qkv, config_.q_heads, chunk.sequences, rope_, kv, index);
     backend_.attention(qkv, config_.q_heads, chunk.sequences, kv, index, attended);
-    backend_.linear(*layer.output, attended, addend);
+    backend_.linear(*layer.output, attended, out, output);
   }
 
-  void mlp(const Layer& layer, kernels::Rows hidden, kernels::Rows addend) {
+  void mlp(const Layer& layer, kernels::Rows hidden, kernels::Rows out, kernels::Output output) {
     const kernels::Rows gate_up = gate_up_.rows(hidden.count);
     backend_.norm_linear(hidden, layer.mlp_norm.data(), config_.norm_eps, *layer.gate_up, gate_up);
-    backend_.swiglu_linear(gate_up, *layer.down, addend);
+    backend_.swiglu_linear(gate_up, *layer.down, out, output);
+  }
+
+  /// The same for some rows only: behind the last layer, only those that are sampled are read.
+  void mlp_of_rows(const Layer& layer, std::span<const std::uint32_t> rows, kernels::Rows hidden, kernels::Rows out,
+                   kernels::Output output) {
+    if (rows.size() == hidden.count) return mlp(layer, hidden, out, output);
+    const kernels::Rows gathered = gathered_.rows(rows.size()), product = products_.rows(rows.size());
+    backend_.synchronize();
+    for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(hidden.row(rows[i]), hidden.width, gathered.row(i));
+    mlp(layer, gathered, product, kernels::Output::kStore);
+    backend_.synchronize();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (output == kernels::Output::kAdd)
+        backend_.add(out.slice(rows[i], 1), product.slice(i, 1));
+      else
+        std::copy_n(product.row(i), product.width, out.row(rows[i]));
+    }
   }
 
   std::size_t count_bytes() const {
@@ -128,7 +152,7 @@ class LlamaModel final : public Model {
   std::unique_ptr<kernels::Weight> embeddings_, head_;  // head_ is null where the embeddings are tied
   std::vector<float> final_norm_;
   std::vector<Layer> layers_;
-  RowBuffer qkv_, attended_, gate_up_;
+  RowBuffer qkv_, attended_, gate_up_, gathered_, products_;
 };
 
 }  // namespace

@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace troupe::model {
@@ -26,6 +28,8 @@ struct ModelConfig {
 struct Chunk {
   std::span<const kernels::SequenceRows> sequences;
   std::size_t rows = 0;
+  /// Rows that are read behind the last segment, ascending; what the others then hold is void. Absent: all.
+  std::optional<std::span<const std::uint32_t>> wanted = {};
 };
 
 class Model {
@@ -34,8 +38,10 @@ class Model {
   const ModelConfig& config() const { return config_; }
   virtual std::size_t num_segments() const = 0;
   virtual void embed(std::span<const TokenId> tokens, kernels::Rows hidden) = 0;
-  /// addend = segment(hidden); rows of K and V of the segment's layer are stored on the way.
-  virtual void run_segment(std::size_t segment, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows addend) = 0;
+  /// out = segment(hidden), this rank's addend, or out += segment(hidden), where out may be hidden itself. Rows of K and V of the
+  /// segment's layer are stored on the way.
+  virtual void run_segment(std::size_t segment, const Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, kernels::Rows out,
+                           kernels::Output output) = 0;
   /// logits of the given rows; width = vocabulary padded to 16.
   virtual void logits(kernels::Rows hidden, kernels::Rows out) = 0;
   virtual std::size_t weight_bytes() const = 0;
@@ -54,6 +60,6 @@ Result<ModelConfig> read_config(const weights::GgufFile& file);
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
                                           const LoadProgress& progress, weights::PackCache* cache = nullptr);
 /// Hash over weights, backend class, spec revision, activation scheme, KV format, tp, pp, codec: what must be equal for equal tokens.
-Hash128 numerics_id(const Hash128& content, kernels::Activations activations, kernels::KvFormat kv);
+Hash128 numerics_id(const Hash128& content, kernels::WeightFormat weights, kernels::Activations activations, kernels::KvFormat kv);
 
 }  // namespace troupe::model

@@ -1,5 +1,6 @@
 // Share of the measured peak that matrix products reach: rows x format x shape. No test: figures to look at while a kernel changes.
-//   matmul_bench [--isa LEVEL] [--threads N] [--act group|token|fp32] [--types q4_1,q8_0] [--rows 1,4,16,64,256] [--shapes 576x576,...]
+//   matmul_bench [--isa LEVEL] [--threads N] [--act group|token|fp32] [--weights file|int8-channel] [--types q4_1,q8_0] [--rows
+//   1,4,16,64,256] [--shapes 576x576,...]
 //                [--ms MS] [--stream GIB]    (stream: weights beyond the caches, for GB/s)
 #include "kernels/roof.h"
 
@@ -44,6 +45,7 @@ int main(int count, char** words) {
     if (option == "--threads") cpu.threads = static_cast<std::size_t>(std::stoul(value));
     if (option == "--act")
       cpu.activations = value == "fp32" ? Activations::kFp32 : value == "token" ? Activations::kInt8Token : Activations::kInt8Group32;
+    if (option == "--weights") cpu.weights = value == "int8-channel" ? WeightFormat::kInt8Channel : WeightFormat::kFile;
     if (option == "--types") types = value;
     if (option == "--rows") rows = value;
     if (option == "--shapes") shapes = value;

@@ -2,8 +2,10 @@
 // threads and the strides; and the reference is right, against sums in double.
 #include "tests/kernels/support.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 using namespace troupe::kernels;
@@ -84,6 +86,47 @@ TEST_CASE("a row does not depend on its batch, the threads or the stride") {
   }
 }
 
+TEST_CASE("one scale a channel: every level, batch and split gives the bits of the reference") {
+  Random random(18);
+  for (const StorageType type : {StorageType::kQ4_0, StorageType::kQ8_0, StorageType::kF32})
+    for (const Activations scheme : kSchemes) {
+      const FileMatrix m = random_matrix(random, type, 70, 32 * random.between(1, 20));
+      const OwnedRows x = random_rows(random, 70, m.cols);
+      const std::vector<float> expected = multiply(*test_backend("ref", 1, scheme, WeightFormat::kInt8Channel), m, x.rows);
+      for (const std::string& isa : cpu_isa_levels())
+        for (std::size_t first = 0; first < 70;) {
+          const std::size_t count = std::min<std::size_t>(random.between(1, 40), 70 - first);
+          const auto backend = test_backend(isa, 1 + count % 3, scheme, WeightFormat::kInt8Channel);
+          CAPTURE(static_cast<int>(type), static_cast<int>(scheme), m.cols, first, count, isa);
+          CHECK(same_bits(multiply(*backend, m, x.rows.slice(first, count)).data(), &expected[first * 70], count * 70));
+          first += count;
+        }
+    }
+}
+
+TEST_CASE("one scale a channel: accurate, and int32 sums hold the largest product") {
+  Random random(19);
+  const FileMatrix m = random_matrix(random, StorageType::kF32, 60, 768);
+  const OwnedRows x = random_rows(random, 5, 768);
+  const auto error = [&](Activations scheme) {
+    return relative_error(m, x.rows, multiply(*test_backend("", 1, scheme, WeightFormat::kInt8Channel), m, x.rows));
+  };
+  CHECK(error(Activations::kFp32) < 0.012);
+  CHECK(error(Activations::kInt8Group32) < 0.02);
+  CHECK(error(Activations::kInt8Token) < 0.06);
+  constexpr std::size_t kMost = 65536;
+  FileMatrix wide{StorageType::kF32, 2, kMost, std::vector<std::byte>(2 * kMost * sizeof(float)), std::vector<float>(2 * kMost, 1.0F)};
+  std::fill_n(wide.values.begin(), kMost, -1.0F);
+  std::memcpy(wide.bytes.data(), wide.values.data(), wide.bytes.size());
+  OwnedRows ones(1, kMost);
+  std::fill(ones.data.begin(), ones.data.end(), 1.0F);
+  for (const std::string& isa : cpu_isa_levels()) {
+    const std::vector<float> y = multiply(*test_backend(isa, 1, Activations::kInt8Token, WeightFormat::kInt8Channel), wide, ones.rows);
+    CHECK(y[0] == Approx(-65536));
+    CHECK(y[1] == Approx(65536));
+  }
+}
+
 TEST_CASE("products are accurate") {
   Random random(13);
   for (const StorageType type : kAllTypes) {
@@ -154,6 +197,29 @@ TEST_CASE("fused products equal the composed ones bit for bit") {
           backend->swiglu_linear(gate_up.rows, *weight, fused.rows);
           backend->Backend::swiglu_linear(gate_up.rows, *weight, composed.rows);
           CHECK(same_bits(fused.data, composed.data));
+        }
+}
+
+TEST_CASE("a product that is added to y equals a product and an addition, bit for bit") {
+  Random random(20);
+  for (const WeightFormat format : kAllWeightFormats)
+    for (const Activations scheme : kSchemes)
+      for (const std::size_t count : {1, 3, 5, 66})
+        for (const std::string& isa : cpu_isa_levels()) {
+          const auto backend = test_backend(isa, 1 + count % 3, scheme, format);
+          const FileMatrix parts[] = {random_matrix(random, StorageType::kQ4_1, 60, 96), random_matrix(random, StorageType::kF16, 20, 96)};
+          const std::vector<MatrixSource> sources = {parts[0].source(), parts[1].source()};
+          const auto weight = backend->pack(sources);
+          const OwnedRows x = random_rows(random, count, 96), gate_up = random_rows(random, count, 192);
+          OwnedRows sum = random_rows(random, count, 80), product(count, 80), wanted = sum;
+          backend->linear(*weight, x.rows, sum.rows, Output::kAdd);
+          backend->swiglu_linear(gate_up.rows, *weight, sum.rows, Output::kAdd);
+          backend->linear(*weight, x.rows, product.rows);
+          backend->add(wanted.rows, product.rows);
+          backend->swiglu_linear(gate_up.rows, *weight, product.rows);
+          backend->add(wanted.rows, product.rows);
+          CAPTURE(static_cast<int>(format), static_cast<int>(scheme), count, isa);
+          CHECK(same_bits(sum.data, wanted.data));
         }
 }
 

@@ -4,8 +4,11 @@
 #include "tests/kernels/support.h"
 
 #include <algorithm>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 using namespace troupe::kernels;
 using namespace troupe::kernels::testing;
@@ -58,6 +61,55 @@ TEST_CASE("stacked matrices keep their order, also of different types") {
     REQUIRE(weight->rows() == 90);
     CHECK(same_bits(embedded(*backend, *weight), all));
   }
+}
+
+TEST_CASE("one scale a channel: rows are the file's exact values, quantized once") {
+  Random random(5);
+  const auto backend = test_backend("ref", 2, Activations::kInt8Group32, WeightFormat::kInt8Channel);
+  for (const StorageType type : kAllTypes) {
+    const std::size_t cols = type == StorageType::kQ6_K ? 512 : 96;
+    FileMatrix m = random_matrix(random, type, 50, cols);
+    if (type == StorageType::kF32) {
+      float rows[4][96] = {};  // zeros; a row that is tiny; what is not finite counts as 0; a single value
+      rows[1][7] = 0x1p-120F;
+      rows[2][3] = std::numeric_limits<float>::infinity(), rows[2][4] = std::numeric_limits<float>::quiet_NaN(), rows[2][5] = -2.5F;
+      rows[3][95] = 3.0F;
+      std::memcpy(m.bytes.data(), rows, sizeof rows);
+      std::memcpy(m.values.data(), rows, sizeof rows);
+    }
+    const MatrixSource source = m.source();
+    const auto weight = backend->pack({&source, 1});
+    CAPTURE(static_cast<int>(type));
+    CHECK(weight->bytes() == 2 * (cols * 48 + 48 * 4));
+    const std::vector<float> got = embedded(*backend, *weight);
+    for (std::size_t row = 0; row < m.rows; ++row) {
+      double amax = 0;
+      for (std::size_t k = 0; k < cols; ++k) {
+        const double size = std::abs(static_cast<double>(m.values[row * cols + k]));
+        if (std::isfinite(size)) amax = std::max(amax, size);
+      }
+      for (std::size_t k = 0; k < cols; ++k) {
+        const float value = m.values[row * cols + k];
+        const double wanted = std::isfinite(value) && amax > 0x1p-100 ? static_cast<double>(value) : 0.0;
+        if (std::abs(static_cast<double>(got[row * cols + k]) - wanted) > amax / 127 * 0.5001) FAIL("row " << row << ", input " << k);
+      }
+    }
+  }
+}
+
+TEST_CASE("one scale a channel: types mix, odd widths keep their format, too many inputs are refused") {
+  Random random(6);
+  const auto backend = test_backend("ref", 1, Activations::kInt8Group32, WeightFormat::kInt8Channel);
+  const FileMatrix q4 = random_matrix(random, StorageType::kQ4_1, 50, 256), q6 = random_matrix(random, StorageType::kQ6_K, 7, 256);
+  const std::vector<MatrixSource> sources = {q4.source(), q6.source()};
+  CHECK(backend->pack(sources)->bytes() == 2 * (256 * 48 + 48 * 4));  // 57 outputs, one run of panels
+  const FileMatrix odd = random_matrix(random, StorageType::kF32, 5, 33);
+  const MatrixSource odd_source = odd.source();
+  CHECK(same_bits(embedded(*backend, *backend->pack({&odd_source, 1})), odd.values));
+  const FileMatrix wide = random_matrix(random, StorageType::kF16, 1, 65536 + 32);
+  const MatrixSource wide_source = wide.source();
+  CHECK_THROWS_WITH(backend->pack({&wide_source, 1}), Catch::Contains("65536"));
+  CHECK(backend->pack_layout() != test_backend("ref", 1)->pack_layout());
 }
 
 TEST_CASE("matrices that cannot be packed are refused") {

@@ -140,13 +140,14 @@ TEST_CASE("quantization_error is rounded once") {
     CAPTURE(std::string(cpu::isa_name(set.isa)));
     std::vector<std::int8_t> q(kCols + 64);
     std::vector<float> scales(kCols / cpu::kGroup), scaled_sums(scales.size()), error(kCols);
-    std::vector<std::int32_t> half_sums(2 * scales.size());
+    std::vector<std::int32_t> half_sums(2 * scales.size()), biases(scales.size());
     cpu::QuantizedRows rows;
     rows.values = q.data();
     rows.stride = q.size();
     rows.scales = scales.data();
     rows.scaled_sums = scaled_sums.data();
     rows.half_sums = half_sums.data();
+    rows.biases = biases.data();
     rows.per_group = true;
     set.matmul.quantize_row(x.data(), kCols, rows, 0);
     set.rows.quantization_error(x.data(), kCols, rows, 0, error.data());

@@ -141,13 +141,14 @@ FileMatrix random_matrix(Random& random, StorageType type, std::size_t rows, std
   return m;
 }
 
-std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations) {
+std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations, WeightFormat weights) {
   CpuOptions options;
   options.threads = threads;
   options.pin = false;
   options.spin_us = 0;
   options.isa = isa;
   options.activations = activations;
+  options.weights = weights;
   return make_cpu_backend(options);
 }
 

@@ -40,7 +40,8 @@ inline constexpr auto& kAllTypes = kAllStorageTypes;
 std::size_t block_of(StorageType type);
 
 /// A backend for tests: no spinning, no pinning.
-std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations = Activations::kInt8Group32);
+std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations = Activations::kInt8Group32,
+                                      WeightFormat weights = WeightFormat::kFile);
 
 /// fp32 rows that own their memory; the stride may be wider than the rows.
 struct OwnedRows {

@@ -126,6 +126,11 @@ TROUPE_INLINE __m256 field_half(const void* p, int shift, int mask) {
 }
 TROUPE_INLINE Floats field(const void* p, int shift, int mask) { return {field_half(p, shift, mask), field_half(second(p), shift, mask)}; }
 
+TROUPE_INLINE Ints load_int32(const void* p) { return {load_bytes(p), load_bytes(second(p))}; }
+TROUPE_INLINE void store_int32(void* p, Ints x) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), x.a);
+  _mm256_storeu_si256(static_cast<__m256i*>(p) + 1, x.b);
+}
 TROUPE_INLINE Ints add(Ints x, Ints y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 TROUPE_INLINE Ints load_ints(const std::int8_t* p) {
   return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),

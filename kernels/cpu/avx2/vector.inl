@@ -4,7 +4,7 @@
 namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
-constexpr int kProductRows = 2, kProductVectors = 1;  // register tiles only: no result depends on them
+constexpr int kProductRows = 4, kProductVectors = 1, kWholeProductRows = 4;  // register tiles only: no result depends on them
 constexpr int kFloatRows = 4, kFloatVectors = 1;
 constexpr int kScoreRows = 4, kValueRows = 4, kFloatTile = 4, kFloatTileVectors = 1;
 constexpr int kAttentionSums = 1;
@@ -35,6 +35,7 @@ TROUPE_INLINE UnsignedBytes load_unsigned(const void* p) {
 }
 TROUPE_INLINE SignedQuad signed_quad(std::int32_t x) { return _mm256_set1_epi32(x); }
 TROUPE_INLINE Ints bias(std::int32_t) { return set_int(0); }
+TROUPE_INLINE Ints bias_at(const std::int32_t*) { return set_int(0); }
 TROUPE_INLINE __m256i dot_signed(__m256i c, __m256i size, __m256i sign, __m256i x) {
   const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(x, sign));
   return _mm256_add_epi32(c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -61,6 +62,7 @@ TROUPE_INLINE Ints dot_values(Ints c, SignedBytes v, UnsignedQuad p) {
 
 // 4-bit weights: 8 steps x 2 x 15 x 127 = 30480 < 32768, so a whole group of 32 stays in int16 and is widened once.
 TROUPE_INLINE Nibbles load_nibbles(const void* p) { return {load_bytes(p), load_bytes(second(p))}; }
+TROUPE_INLINE void store_nibbles(void* p, Nibbles x) { store_int32(p, {x.a, x.b}); }
 TROUPE_INLINE __m256i low_four(__m256i x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
 TROUPE_INLINE Nibbles low_nibbles(Nibbles x) { return {low_four(x.a), low_four(x.b)}; }
 TROUPE_INLINE Nibbles high_nibbles(Nibbles x) { return {low_four(_mm256_srli_epi16(x.a, 4)), low_four(_mm256_srli_epi16(x.b, 4))}; }

@@ -2,7 +2,7 @@
 namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
-constexpr int kProductRows = 4, kProductVectors = 3;  // register tiles only: no result depends on them
+constexpr int kProductRows = 4, kProductVectors = 3, kWholeProductRows = 6;  // register tiles only: no result depends on them
 constexpr int kFloatRows = 8, kFloatVectors = 3;
 constexpr int kScoreRows = 8, kValueRows = 4, kFloatTile = 8, kFloatTileVectors = 2;  // rows of attention that share a pass over a tile
 constexpr int kAttentionSums = 12;                                                    // products in flight: two units, five cycles each
@@ -90,10 +90,12 @@ TROUPE_INLINE SignedBytes load_signed(const void* p) { return _mm512_loadu_si512
 TROUPE_INLINE SignedQuad signed_quad(std::int32_t x) { return set_int(x); }
 TROUPE_INLINE UnsignedQuad unsigned_quad(std::int32_t x) { return set_int(x); }
 TROUPE_INLINE Ints bias(std::int32_t sum) { return set_int(-128 * sum); }
+TROUPE_INLINE Ints bias_at(const std::int32_t* bias) { return set_int(*bias); }
 TROUPE_INLINE Ints dot_weights(Ints c, UnsignedBytes w, SignedQuad x) { return _mm512_dpbusd_epi32(c, w, x); }
 TROUPE_INLINE Ints dot_values(Ints c, SignedBytes v, UnsignedQuad p) { return _mm512_dpbusd_epi32(c, p, v); }
 
 TROUPE_INLINE Nibbles load_nibbles(const void* p) { return _mm512_loadu_si512(p); }
+TROUPE_INLINE void store_nibbles(void* p, Nibbles x) { _mm512_storeu_si512(p, x); }
 TROUPE_INLINE Nibbles low_nibbles(Nibbles x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 TROUPE_INLINE Nibbles high_nibbles(Nibbles x) { return low_nibbles(_mm512_srli_epi16(x, 4)); }
 TROUPE_INLINE NibbleSum no_nibbles() { return _mm512_setzero_si512(); }
@@ -106,6 +108,8 @@ TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
   return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
 }
 
+TROUPE_INLINE Ints load_int32(const void* p) { return _mm512_loadu_si512(p); }
+TROUPE_INLINE void store_int32(void* p, Ints x) { _mm512_storeu_si512(p, x); }
 TROUPE_INLINE Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 TROUPE_INLINE Ints load_ints(const std::int8_t* p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 /// The maxima of four vectors, and the sums of four: their shuffles are shared.

@@ -2,7 +2,8 @@
 namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
-constexpr int kProductRows = 1, kProductVectors = 1;  // register tile of a matrix product: rows, vectors of 16 columns
+constexpr int kProductRows = 1, kProductVectors = 1,
+              kWholeProductRows = 1;  // register tile of a matrix product: rows, vectors of 16 columns
 constexpr int kFloatRows = 1, kFloatVectors = 1;
 constexpr int kScoreRows = 1, kValueRows = 1, kFloatTile = 1, kFloatTileVectors = 1;  // rows of attention that share a pass over a tile
 constexpr int kAttentionSums = 1;
@@ -230,6 +231,7 @@ TROUPE_INLINE UnsignedQuad unsigned_quad(std::int32_t x) {
   return r;
 }
 TROUPE_INLINE Ints bias(std::int32_t sum) { return set_int(-128 * sum); }
+TROUPE_INLINE Ints bias_at(const std::int32_t* bias) { return set_int(*bias); }
 TROUPE_INLINE Ints dot_weights(Ints c, const UnsignedBytes& w, const SignedQuad& x) {
   for (int i = 0; i < 64; ++i) c.v[i / 4] += w.v[i] * x.v[i % 4];
   return c;
@@ -238,6 +240,9 @@ TROUPE_INLINE Ints dot_values(const Ints& c, const SignedBytes& v, const Unsigne
 
 // 4-bit weights.
 TROUPE_INLINE Nibbles load_nibbles(const void* p) { return load_unsigned(p); }
+TROUPE_INLINE void store_nibbles(void* p, const Nibbles& x) {
+  for (int i = 0; i < 64; ++i) static_cast<std::uint8_t*>(p)[i] = static_cast<std::uint8_t>(x.v[i]);
+}
 TROUPE_INLINE Nibbles low_nibbles(Nibbles x) {
   for (auto& v : x.v) v = static_cast<std::int16_t>(v & 15);
   return x;
@@ -262,6 +267,12 @@ TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
   });
 }
 
+TROUPE_INLINE Ints load_int32(const void* p) {
+  Ints r;
+  std::memcpy(r.v, p, 64);
+  return r;
+}
+TROUPE_INLINE void store_int32(void* p, const Ints& x) { std::memcpy(p, x.v, 64); }
 TROUPE_INLINE Ints add(const Ints& a, const Ints& b) {
   return int_lanes([&](int i) { return a.v[i] + b.v[i]; });
 }

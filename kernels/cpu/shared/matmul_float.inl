@@ -36,6 +36,15 @@ void widen_w8(const std::uint8_t* panel, int k0, int k1, float* w) {
       }
   }
 }
+/// One scale an output, behind all of the panel's groups.
+void widen_w8_channel(const std::uint8_t* panel, int inner, int k0, int k1, float* w) {
+  const auto* scales = reinterpret_cast<const float*>(panel + static_cast<std::size_t>(inner) * kPanelColumns);
+  for (int k = k0; k < k1; ++k, w += kPanelColumns)
+    for (int c = 0; c < kPanelColumns; c += 16) {
+      const std::uint8_t* quads = panel + static_cast<std::size_t>(k / 4) * 4 * kPanelColumns + 4 * c;
+      store(w + c, mul(sub(field(quads, 8 * (k % 4), 255), set(128.0F)), load(scales + c)));
+    }
+}
 template <bool kBrain>
 void widen_16(const std::uint8_t* panel, int k0, int k1, float* w) {
   const auto* from = reinterpret_cast<const std::uint16_t*>(panel) + static_cast<std::size_t>(k0) * kPanelColumns;
@@ -76,6 +85,7 @@ void float_panel(const FloatProduct& p, std::size_t row0, std::size_t row1, std:
       case PanelFormat::kW4Group32: widen_w4(bytes, k0, k1, scratch); break;
       case PanelFormat::kW8Group32: widen_w8<false>(bytes, k0, k1, scratch); break;
       case PanelFormat::kW8Group16: widen_w8<true>(bytes, k0, k1, scratch); break;
+      case PanelFormat::kW8Channel: widen_w8_channel(bytes, p.inner, k0, k1, scratch); break;
     }
     std::size_t r = row0;
     for (; r + kFloatRows <= row1; r += kFloatRows)

@@ -9,9 +9,11 @@
 
 #ifdef TROUPE_PLAIN  // for the reference and for sanitizers: nothing need stay in registers, and it compiles in a fraction of the time
 #define TROUPE_INLINE static inline
+#define TROUPE_MEMBER inline
 #define TROUPE_UNROLL
 #else
 #define TROUPE_INLINE static inline __attribute__((always_inline))
+#define TROUPE_MEMBER inline __attribute__((always_inline))
 // g++ keeps an array of accumulators in registers only if every loop that touches it is unrolled.
 #define TROUPE_UNROLL _Pragma("GCC unroll 16")
 #endif

@@ -64,6 +64,7 @@ TROUPE_INLINE void quantize_groups(const float* x, const float* inverses, std::i
   TROUPE_UNROLL for (int j = 0; j < kCount; ++j) {
     const std::int32_t both = halves[2 * j] + halves[2 * j + 1];
     const auto sum = static_cast<float>(both);
+    to.biases[at + j] = -128 * both;
     to.scaled_sums[at + j] = to.per_group ? sum * to.scales[at + j] : sum;
   }
 }

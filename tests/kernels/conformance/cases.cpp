@@ -65,12 +65,5 @@ bool is_sanitized() {
 }
 
 void fill_gap(float* from, std::size_t count) { std::fill_n(from, count, std::bit_cast<float>(kGapBits)); }
-bool is_gap(const float* from, std::size_t count) {
-  return std::all_of(from, from + count, [](const float& x) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, &x, sizeof bits);
-    return bits == kGapBits;
-  });
-}
 
 }  // namespace troupe::kernels::testing

@@ -75,6 +75,5 @@ bool is_sanitized();
 /// Fills gaps between rows; no kernel may touch it.
 inline constexpr std::uint32_t kGapBits = 0x7e57ab1eU;
 void fill_gap(float* from, std::size_t count);
-bool is_gap(const float* from, std::size_t count);
 
 }  // namespace troupe::kernels::testing

@@ -49,11 +49,11 @@ void check_list(std::span<const cpu::ListRow<Kernels>> list, Chosen chosen) {
   }
 }
 
-cpu::PanelFormat packed_format(StorageType type) {
+cpu::PanelFormat packed_format(StorageType type, WeightFormat weights) {
   Random random(1);
-  const FileMatrix matrix = random_matrix(random, type, 1, block_of(type));
+  const FileMatrix matrix = random_matrix(random, type, 1, std::max(block_of(type), std::size_t{32}));
   const MatrixSource source = matrix.source();
-  const std::unique_ptr<Weight> weight = test_backend("ref", 1)->pack({&source, 1});
+  const std::unique_ptr<Weight> weight = test_backend("ref", 1, Activations::kInt8Group32, weights)->pack({&source, 1});
   return static_cast<const cpu::PackedWeight&>(*weight).segments().front().format;
 }
 
@@ -94,7 +94,8 @@ TEST_CASE("the cases cover every entry of the tables and every value of the list
   check_enum(kAllKvFormats);
   check_enum(cpu::kAllPanelFormats);
   std::set<cpu::PanelFormat> packed;
-  for (const StorageType type : kAllStorageTypes) packed.insert(packed_format(type));
+  for (const StorageType type : kAllStorageTypes)
+    for (const WeightFormat weights : kAllWeightFormats) packed.insert(packed_format(type, weights));
   for (const cpu::PanelFormat format : cpu::kAllPanelFormats) {
     CAPTURE(name_of(format));
     CHECK(packed.count(format) == 1);

@@ -49,6 +49,7 @@ const char* name_of(cpu::PanelFormat format) {
     case cpu::PanelFormat::kW4Group32: return "w4_group32";
     case cpu::PanelFormat::kW8Group32: return "w8_group32";
     case cpu::PanelFormat::kW8Group16: return "w8_group16";
+    case cpu::PanelFormat::kW8Channel: return "w8_channel";
     case cpu::PanelFormat::kF32: return "f32";
     case cpu::PanelFormat::kF16: return "f16";
     case cpu::PanelFormat::kBF16: return "bf16";
@@ -75,11 +76,13 @@ GuardedRows::GuardedRows(std::size_t count, std::size_t cols, std::size_t gap, b
     : values((count - 1) * (cols + gap) + cols, edge),
       scales(count * (cols / cpu::kGroup), edge),
       scaled_sums(count * (cols / cpu::kGroup), edge),
-      half_sums(2 * count * (cols / cpu::kGroup), edge) {
+      half_sums(2 * count * (cols / cpu::kGroup), edge),
+      biases(count * (cols / cpu::kGroup), edge) {
   rows.values = values.data();
   rows.stride = cols + gap;
   rows.scales = scales.data();
   rows.half_sums = half_sums.data();
+  rows.biases = biases.data();
   rows.scaled_sums = scaled_sums.data();
   rows.per_group = per_group;
 }
@@ -88,6 +91,7 @@ void GuardedRows::add_to(Record& out, const std::string& piece) const {
   out.add(piece + ", values", values);
   out.add(piece + ", scales", scales);
   out.add(piece + ", half sums", half_sums);
+  out.add(piece + ", biases", biases);
   out.add(piece + ", scaled sums", scaled_sums);
 }
 

@@ -22,7 +22,7 @@ const char* name_of(cpu::PanelFormat format);
 struct GuardedRows {
   GuardedArray<std::int8_t> values;
   GuardedArray<float> scales, scaled_sums;
-  GuardedArray<std::int32_t> half_sums;
+  GuardedArray<std::int32_t> half_sums, biases;
   cpu::QuantizedRows rows;
 
   GuardedRows(std::size_t count, std::size_t cols, std::size_t gap, bool per_group, Edge edge);

@@ -50,7 +50,7 @@ std::vector<float> run(Loaded& loaded, const std::vector<TokenId>& tokens, kerne
   model.embed(tokens, hidden);
   const kernels::SequenceRows sequence{0, tokens.size(), 0, blocks.data()};
   for (std::size_t segment = 0; segment < model.num_segments(); ++segment) {
-    model.run_segment(segment, {std::span(&sequence, 1), tokens.size()}, hidden, *kv, addend);
+    model.run_segment(segment, {std::span(&sequence, 1), tokens.size()}, hidden, *kv, addend, kernels::Output::kStore);
     loaded.backend->add(hidden, addend);
   }
   const kernels::Rows logits = logits_buffer.rows(1);
@@ -140,9 +140,10 @@ TEST_CASE("The numerics id tells apart what may change a token", "[llama]") {
   using kernels::Activations;
   using kernels::KvFormat;
   const Hash128 content{1, 2};
-  const Hash128 id = model::numerics_id(content, Activations::kInt8Group32, KvFormat::kInt8);
-  CHECK(id == model::numerics_id(content, Activations::kInt8Group32, KvFormat::kInt8));
-  CHECK(id != model::numerics_id({1, 3}, Activations::kInt8Group32, KvFormat::kInt8));
-  CHECK(id != model::numerics_id(content, Activations::kFp32, KvFormat::kInt8));
-  CHECK(id != model::numerics_id(content, Activations::kInt8Group32, KvFormat::kFp32));
+  const Hash128 id = model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kInt8);
+  CHECK(id == model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kInt8));
+  CHECK(id != model::numerics_id({1, 3}, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kInt8));
+  CHECK(id != model::numerics_id(content, kernels::WeightFormat::kInt8Channel, Activations::kInt8Group32, KvFormat::kInt8));
+  CHECK(id != model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kFp32, KvFormat::kInt8));
+  CHECK(id != model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kFp32));
 }
