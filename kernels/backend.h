@@ -46,10 +46,11 @@ struct MatrixSource {
 enum class Output : std::uint8_t { kStore, kAdd };
 
 /// Arithmetic of a matrix product's inputs; part of the numerics id.
-enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32 };
+enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32, kBf16 };
 enum class KvFormat : std::uint8_t { kInt8, kFp16, kFp32 };
 // Tests and tables run over these lists, so a new value belongs here too.
-inline constexpr Activations kAllActivations[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32};
+inline constexpr Activations kAllActivations[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32,
+                                                Activations::kBf16};
 inline constexpr KvFormat kAllKvFormats[] = {KvFormat::kInt8, KvFormat::kFp16, KvFormat::kFp32};
 
 /// What packing makes of weights: the file's own format, or 8 bits with one scale an output (quantized anew). Part of the numerics id.
@@ -188,13 +189,13 @@ struct CpuOptions {
   std::size_t threads = 0;  // 0 = cores of the process (n - 1 from 8 up)
   bool pin = true;          // best effort
   unsigned spin_us = 60;    // barrier spin before futex; 0 in tests
-  std::string isa;          // "" = best; "ref" | "avx2" | "avx512_vnni" forces a level (or env TROUPE_CPU_ISA)
+  std::string isa;          // "" = best; a name of cpu_isa_levels() forces a level (or env TROUPE_CPU_ISA)
   Activations activations = Activations::kInt8Group32;
   WeightFormat weights = WeightFormat::kFile;
 };
 /// Throws std::invalid_argument for an ISA that this machine lacks or does not know.
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
-/// Levels this machine can run, best first: a subset of {"avx512_vnni", "avx2", "ref"}.
+/// Levels this machine can run, best first: of {"amx", "avx512_bf16", "avx512_vnni", "avx_vnni", "avx2", "ref"}.
 std::vector<std::string> cpu_isa_levels();
 
 }  // namespace troupe::kernels

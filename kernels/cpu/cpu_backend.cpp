@@ -47,6 +47,10 @@ void ProductInput::reserve_errors(std::size_t rows) {
   if (errors_.size() < rows * float_stride_) errors_.resize(rows * float_stride_);
 }
 
+void ProductInput::reserve_bfloats(std::size_t rows) {
+  if (bfloats_.size() < rows * float_stride_) bfloats_.resize(rows * float_stride_);
+}
+
 CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
     : kernels_(kernels),
       activations_(options.activations),
@@ -121,7 +125,7 @@ void CpuBackend::norm_linear(Rows x, const float* norm_weight, float eps, const 
 }
 
 void CpuBackend::norm_linear_two_terms(Rows x, const float* norm_weight, float eps, const Weight& weight, Rows y) {
-  product({Source::Kind::kNorm, x, norm_weight, eps, activations_ != Activations::kFp32, Output::kStore}, weight, y);
+  product({Source::Kind::kNorm, x, norm_weight, eps, has_int8_inputs(), Output::kStore}, weight, y);
 }
 
 void CpuBackend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output output) {
@@ -143,6 +147,7 @@ void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
     if (want_int8) input.reserve_int8(rows * terms, cols, activations_ == Activations::kInt8Group32);
     input.reserve_float(rows, cols);
     if (source.two_terms) input.reserve_errors(rows);
+    if (activations_ == Activations::kBf16) input.reserve_bfloats(rows);
   };
   // Here, not on the threads: allocations would meet at one lock.
   if (few)
@@ -175,6 +180,7 @@ void CpuBackend::prepare_row(const Source& source, std::size_t row, std::size_t 
       kernels_.rows.swiglu(x, x + cols, n, to);
     x = to;
   }
+  if (activations_ == Activations::kBf16) kernels_.bfloat.round_row(x, n, input.bfloat_row(row));
   if (!want_int8) return;
   const std::size_t terms = source.two_terms ? 2 : 1;
   kernels_.matmul.quantize_row(x, n, input.int8(), row * terms);
@@ -211,18 +217,21 @@ void CpuBackend::multiply_segment(const Source& source, const WeightSegment& seg
     kernels_.matmul.multiply_int8(p, row0, row1, panel0, panel1);
     return;
   }
-  const bool plain = source.kind == Source::Kind::kPlain, add = source.output == Output::kAdd;
+  const bool bf16 = activations_ == Activations::kBf16, plain = source.kind == Source::Kind::kPlain && !bf16;
+  const bool add = source.output == Output::kAdd;
   float* product = add ? addends_.data() + segment.first_output : to;
   const FloatProduct p{segment.format,
                        segment.bytes,
                        segment.panel_bytes,
                        static_cast<int>(cols),
                        segment.outputs,
-                       plain ? source.x.data : input.float_row(0),
+                       plain  ? source.x.data
+                       : bf16 ? input.bfloat_row(0)
+                              : input.float_row(0),
                        plain ? source.x.stride : input.float_stride(),
                        product,
                        add ? y.width : y.stride};
-  kernels_.matmul.multiply_float(p, row0, row1, panel0, panel1);
+  (bf16 ? kernels_.bfloat.multiply : kernels_.matmul.multiply_float)(p, row0, row1, panel0, panel1);
   const std::size_t column = panel0 * kPanelColumns, end = std::min(segment.outputs, panel1 * kPanelColumns);
   for (std::size_t row = row0; add && row < row1; ++row)
     kernels_.rows.add(to + row * y.stride + column, product + row * y.width + column, static_cast<int>(end - column));

@@ -12,7 +12,8 @@
 
 namespace troupe::kernels::cpu {
 
-/// Inputs of a matrix product as int8 rows and, for float weights, as fp32 rows. Grows, never shrinks.
+/// Inputs of a matrix product as int8 rows, as rows rounded to bf16 and, for float weights and on the way to those, as fp32 rows. Grows,
+/// never shrinks.
 class ProductInput {
  public:
   void reserve_int8(std::size_t rows, std::size_t cols, bool per_group);
@@ -22,10 +23,12 @@ class ProductInput {
   std::size_t float_stride() const { return float_stride_; }
   float* error_row(std::size_t i) { return errors_.data() + i * float_stride_; }
   void reserve_errors(std::size_t rows);  // after reserve_float
+  float* bfloat_row(std::size_t i) { return bfloats_.data() + i * float_stride_; }
+  void reserve_bfloats(std::size_t rows);  // after reserve_float
 
  private:
   std::vector<std::int8_t> values_;
-  std::vector<float> scales_, scaled_sums_, floats_, errors_;
+  std::vector<float> scales_, scaled_sums_, floats_, errors_, bfloats_;
   std::vector<std::int32_t> half_sums_, biases_;
   QuantizedRows int8_;
   std::size_t float_stride_ = 0;
@@ -75,7 +78,8 @@ class CpuBackend final : public Backend {
   void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member);
   void multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y, std::size_t row0,
                         std::size_t row1, std::size_t panel0, std::size_t panel1);
-  bool uses_int8(PanelFormat format) const { return activations_ != Activations::kFp32 && is_quantized(format); }
+  bool uses_int8(PanelFormat format) const { return has_int8_inputs() && is_quantized(format); }
+  bool has_int8_inputs() const { return activations_ == Activations::kInt8Group32 || activations_ == Activations::kInt8Token; }
   template <typename Op>
   void for_rows(std::size_t rows, std::size_t work_per_row, Op op);
 

@@ -9,8 +9,9 @@
 
 namespace troupe::kernels::cpu {
 
-/// Ascending: a level runs all kernels of the levels below it.
-enum class Isa { kRef, kAvx2, kAvx512Vnni };
+/// Ascending: a level runs the kernels of the levels below it, but a machine may have kAvx512Vnni without kAvxVnni: what has a row for
+/// kAvxVnni has one for kAvx512Vnni.
+enum class Isa { kRef, kAvx2, kAvxVnni, kAvx512Vnni, kAvx512Bf16, kAmx };
 
 std::string_view isa_name(Isa isa);
 /// Every level there is, best first.
@@ -28,6 +29,7 @@ struct ListRow {
 };
 /// The lists, best level first, each level at most once, the reference last.
 std::span<const ListRow<MatmulKernels>> matmul_list();
+std::span<const ListRow<BfloatKernels>> bfloat_list();
 std::span<const ListRow<RowKernels>> row_list();
 std::span<const ListRow<AttentionKernels>> attention_list();
 std::span<const ListRow<LogitKernels>> logit_list();
@@ -36,6 +38,7 @@ std::span<const ListRow<LogitKernels>> logit_list();
 struct KernelSet {
   Isa isa;
   const MatmulKernels& matmul;
+  const BfloatKernels& bfloat;
   const RowKernels& rows;
   const AttentionKernels& attention;
   const LogitKernels& logits;

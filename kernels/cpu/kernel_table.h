@@ -67,6 +67,14 @@ struct MatmulKernels {
   void (*multiply_float)(const FloatProduct& product, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1);
 };
 
+/// Matrix products with inputs and weights rounded to bf16 (README.md, same bits): sums of pairs of inputs, the second of a pair first.
+struct BfloatKernels {
+  /// `cols` floats, rounded, in the order that multiply_bfloat of the same level reads. `to` has room for the next multiple of 16.
+  void (*round_row)(const float* x, int cols, float* to);
+  /// As multiply_float; product.x are rows as round_row has left them.
+  void (*multiply)(const FloatProduct& product, std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1);
+};
+
 /// Element-wise ops and norms of one row, any length.
 struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* y);

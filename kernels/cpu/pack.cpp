@@ -52,6 +52,9 @@ void write(std::uint8_t* p, T value) {
 /// Where input k of a column lies in a group's [.][48][4] bytes.
 std::size_t quad_offset(std::size_t k, std::size_t column) { return k / 4 * kStep + column * 4 + k % 4; }
 
+/// Where input k of a column lies in a bf16 panel.
+std::size_t pair_offset(std::size_t k, std::size_t column) { return (k / 2 * kColumns + column) * 4 + k % 2 * 2; }
+
 void pack_q4(const std::uint8_t* block, bool has_minimum, std::uint8_t* group, std::size_t column) {
   const auto scale = read<std::uint16_t>(block);
   const std::uint8_t* nibbles = block + (has_minimum ? 4 : 2);
@@ -88,8 +91,8 @@ void pack_blocks(const StorageRow& type, const std::uint8_t* row, std::size_t fi
     const std::uint8_t* block = row + b * type.block_bytes;
     switch (type.type) {
       case StorageType::kF32: write(panel + (b * kColumns + column) * 4, read<std::uint32_t>(block)); break;
-      case StorageType::kF16:
-      case StorageType::kBF16: write(panel + (b * kColumns + column) * 2, read<std::uint16_t>(block)); break;
+      case StorageType::kF16: write(panel + (b * kColumns + column) * 2, read<std::uint16_t>(block)); break;
+      case StorageType::kBF16: write(panel + pair_offset(b, column), read<std::uint16_t>(block)); break;
       case StorageType::kQ8_0: pack_q8(block, panel + b * type.group_bytes, column); break;
       case StorageType::kQ4_0: pack_q4(block, false, panel + b * type.group_bytes, column); break;
       case StorageType::kQ4_1: pack_q4(block, true, panel + b * type.group_bytes, column); break;
@@ -119,7 +122,7 @@ void unpack_inputs(PanelFormat format, const std::uint8_t* panel, std::size_t fi
       case PanelFormat::kF32: *to = read<float>(panel + (k * kColumns + column) * 4); break;
       case PanelFormat::kF16: *to = half_to_float(read<std::uint16_t>(panel + (k * kColumns + column) * 2)); break;
       case PanelFormat::kBF16:
-        *to = std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(panel + (k * kColumns + column) * 2)) << 16);
+        *to = std::bit_cast<float>(static_cast<std::uint32_t>(read<std::uint16_t>(panel + pair_offset(k, column))) << 16);
         break;
       case PanelFormat::kW4Group32: *to = nibble_weight(panel + g * (kNibbles + kColumns * 4), k % 32, column); break;
       case PanelFormat::kW8Group32: *to = byte_weight(panel + g * (kBytes + kColumns * 2), k % 32, column, false); break;
@@ -144,6 +147,7 @@ PanelFormat panel_format(const StorageRow& type, std::size_t cols, WeightFormat 
   return wanted == WeightFormat::kInt8Channel && cols % kGroup == 0 ? PanelFormat::kW8Channel : type.format;
 }
 std::size_t bytes_of_panel(PanelFormat format, const StorageRow& type, std::size_t cols) {
+  if (format == PanelFormat::kBF16) cols = (cols + 1) / 2 * 2;
   const std::size_t bytes = format == PanelFormat::kW8Channel ? (cols + sizeof(float)) * kColumns : (cols * type.group_bytes + 31) / 32;
   return (bytes + 63) / 64 * 64;
 }

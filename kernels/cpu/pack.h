@@ -4,7 +4,8 @@
 //   w8_group32  [8][48][4] u8 = q + 128; 48 fp16 scales                                                            (Q8_0)
 //   w8_group16  [8][48][4] u8 = q + 128; 2 x 48 fp32 scales                                                        (Q6_K)
 //   w8_channel  [8][48][4] u8 = q + 128; behind the last group 48 fp32 scales                (WeightFormat::kInt8Channel)
-// Floats are [inputs][48] of their own type. Outputs are padded to 48 with zeros. Only w8_channel rounds weights again.
+// Floats are [inputs][48] of their own type, but bf16 are [inputs / 2][48][2], a zero behind an odd number of inputs. Outputs are padded
+// to 48 with zeros. Only w8_channel rounds weights again.
 // Owner of the bytes: the Weight, through its piece of an arena. Immutable after packing; read by all threads of the team.
 #pragma once
 #include "kernels/backend.h"
@@ -28,7 +29,7 @@ struct WeightSegment {
 };
 
 /// Of the layouts above. Raise it with every change of a packed byte: packed weights are kept on disk (a test compares checksums).
-constexpr unsigned kPackRevision = 1;
+constexpr unsigned kPackRevision = 2;
 
 class PackedWeight final : public Weight {
  public:

@@ -20,9 +20,10 @@ struct NamedOption {
   std::string_view name;
   Value value;
 };
-constexpr std::array<NamedOption<kernels::Activations>, 3> kActivations{{
+constexpr std::array<NamedOption<kernels::Activations>, 4> kActivations{{
     {"int8", kernels::Activations::kInt8Group32},
     {"int8-token", kernels::Activations::kInt8Token},
+    {"bf16", kernels::Activations::kBf16},
     {"fp32", kernels::Activations::kFp32},
 }};
 constexpr std::array<NamedOption<kernels::KvFormat>, 3> kKvFormats{{

@@ -13,7 +13,7 @@ using namespace troupe::kernels::testing;
 
 namespace {
 
-constexpr Activations kSchemes[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32};
+constexpr Activations kSchemes[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32, Activations::kBf16};
 
 OwnedRows random_rows(Random& random, std::size_t count, std::size_t width) {
   OwnedRows x(count, width);

@@ -3,4 +3,5 @@
 #include "kernels/cpu/shared/prelude.inl"
 
 #include "kernels/cpu/avx2/vector.inl"
+#include "kernels/cpu/avx2/weights.inl"
 #include "kernels/cpu/shared/kernels.inl"

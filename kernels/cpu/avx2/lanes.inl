@@ -120,11 +120,6 @@ TROUPE_INLINE void interleave(Floats even, Floats odd, Floats& a, Floats& b) {
   a = interleave_half(even.a, odd.a);
   b = interleave_half(even.b, odd.b);
 }
-TROUPE_INLINE __m256 field_half(const void* p, int shift, int mask) {
-  const __m256i shifted = _mm256_srl_epi32(load_bytes(p), _mm_cvtsi32_si128(shift));
-  return _mm256_cvtepi32_ps(_mm256_and_si256(shifted, _mm256_set1_epi32(mask)));
-}
-TROUPE_INLINE Floats field(const void* p, int shift, int mask) { return {field_half(p, shift, mask), field_half(second(p), shift, mask)}; }
 
 TROUPE_INLINE Ints load_int32(const void* p) { return {load_bytes(p), load_bytes(second(p))}; }
 TROUPE_INLINE void store_int32(void* p, Ints x) {

@@ -5,7 +5,6 @@ namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
 constexpr int kProductRows = 4, kProductVectors = 1, kWholeProductRows = 4;  // register tiles only: no result depends on them
-constexpr int kFloatRows = 4, kFloatVectors = 1;
 constexpr int kScoreRows = 4, kValueRows = 4, kFloatTile = 4, kFloatTileVectors = 1;
 constexpr int kAttentionSums = 1;
 constexpr int kScoreVectors = 1, kValueVectors = 1;

@@ -3,4 +3,5 @@
 #include "kernels/cpu/shared/prelude.inl"
 
 #include "kernels/cpu/avx512_vnni/vector.inl"
+#include "kernels/cpu/avx512_vnni/weights.inl"
 #include "kernels/cpu/shared/kernels.inl"

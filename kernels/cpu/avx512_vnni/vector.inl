@@ -3,7 +3,6 @@ namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
 constexpr int kProductRows = 4, kProductVectors = 3, kWholeProductRows = 6;  // register tiles only: no result depends on them
-constexpr int kFloatRows = 8, kFloatVectors = 3;
 constexpr int kScoreRows = 8, kValueRows = 4, kFloatTile = 8, kFloatTileVectors = 2;  // rows of attention that share a pass over a tile
 constexpr int kAttentionSums = 12;                                                    // products in flight: two units, five cycles each
 constexpr int kScoreVectors = 2, kValueVectors = 4;
@@ -102,11 +101,6 @@ TROUPE_INLINE NibbleSum no_nibbles() { return _mm512_setzero_si512(); }
 TROUPE_INLINE NibbleSum dot_nibbles(NibbleSum c, Nibbles w, SignedQuad x) { return _mm512_dpbusd_epi32(c, w, x); }
 TROUPE_INLINE NibbleSum join(NibbleSum a, NibbleSum b) { return _mm512_add_epi32(a, b); }
 TROUPE_INLINE Ints nibble_total(NibbleSum x) { return x; }
-
-TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
-  const __m512i shifted = _mm512_srl_epi32(_mm512_loadu_si512(p), _mm_cvtsi32_si128(shift));
-  return _mm512_cvtepi32_ps(_mm512_and_si512(shifted, _mm512_set1_epi32(mask)));
-}
 
 TROUPE_INLINE Ints load_int32(const void* p) { return _mm512_loadu_si512(p); }
 TROUPE_INLINE void store_int32(void* p, Ints x) { _mm512_storeu_si512(p, x); }

@@ -6,4 +6,5 @@
 #include "kernels/cpu/shared/prelude.inl"
 
 #include "kernels/cpu/ref/vector.inl"
+#include "kernels/cpu/ref/weights.inl"
 #include "kernels/cpu/shared/kernels.inl"

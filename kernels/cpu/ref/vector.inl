@@ -4,7 +4,6 @@ namespace {
 
 constexpr int kProductRows = 1, kProductVectors = 1,
               kWholeProductRows = 1;  // register tile of a matrix product: rows, vectors of 16 columns
-constexpr int kFloatRows = 1, kFloatVectors = 1;
 constexpr int kScoreRows = 1, kValueRows = 1, kFloatTile = 1, kFloatTileVectors = 1;  // rows of attention that share a pass over a tile
 constexpr int kAttentionSums = 1;
 constexpr int kScoreVectors = 1, kValueVectors = 1;
@@ -257,15 +256,6 @@ TROUPE_INLINE NibbleSum join(const NibbleSum& a, const NibbleSum& b) {
   return int_lanes([&](int i) { return a.v[i] + b.v[i]; });
 }
 TROUPE_INLINE Ints nibble_total(const NibbleSum& x) { return x; }
-
-/// Bits [shift, shift + width) of each int32 lane, as float.
-TROUPE_INLINE Floats field(const void* p, int shift, int mask) {
-  return lanes([=](int i) {
-    std::uint32_t x;
-    std::memcpy(&x, static_cast<const char*>(p) + 4 * i, 4);
-    return static_cast<float>(static_cast<int>(x >> shift) & mask);
-  });
-}
 
 TROUPE_INLINE Ints load_int32(const void* p) {
   Ints r;

@@ -2,7 +2,10 @@
 #include "kernels/cpu/shared/math.inl"
 #include "kernels/cpu/shared/quantize.inl"
 #include "kernels/cpu/shared/matmul_int8.inl"
+#include "kernels/cpu/shared/float_panels.inl"
+#include "kernels/cpu/shared/widen.inl"
 #include "kernels/cpu/shared/matmul_float.inl"
+#include "kernels/cpu/shared/matmul_bf16_by_fma.inl"
 #include "kernels/cpu/shared/rows.inl"
 #include "kernels/cpu/shared/attention.inl"
 #include "kernels/cpu/shared/attention_int8.inl"
@@ -13,12 +16,14 @@
 namespace troupe::kernels::cpu::TROUPE_ISA {
 
 extern const MatmulKernels matmul;
+extern const BfloatKernels bfloat;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
 extern const RoofKernels roof;
 
 const MatmulKernels matmul = {quantize_row, multiply_int8, multiply_float};
+const BfloatKernels bfloat = {round_row, multiply_bfloat};
 const RowKernels rows = {rms_norm, swiglu, add_row, rope, spread, quantization_error};
 const AttentionKernels attention = {store_int8,          store_f16, store_f32, quantize_query, attend_int8, attend_float<std::uint16_t>,
                                     attend_float<float>, fold_row,  finish};

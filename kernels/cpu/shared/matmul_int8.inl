@@ -213,12 +213,18 @@ TROUPE_INLINE int tile_rows(std::size_t left) {
   return left < kRows ? static_cast<int>(left) : kRows;
 }
 
+/// The groups of `t`, ready, for sixteen rows on a tile unit: amx/tiles.inl.
+template <PanelFormat kFormat, bool kPerGroup>
+void sixteen_rows(const TileArgs& t);
+
 /// The groups of `t` for rows [t.row, end). `ahead`: the weights that come next.
 template <PanelFormat kFormat, bool kReady, bool kPerGroup>
 TROUPE_INLINE void rows_in_tiles(TileArgs t, std::size_t end, const std::uint8_t* ahead) {
   // Without sums in fp32 there are registers for larger tiles.
   constexpr int kMost = kReady && kFormat == PanelFormat::kW8Channel && !kPerGroup ? kWholeProductRows : kProductRows;
   constexpr int kAheadLines = (kChunkGroups * group_bytes(kFormat) * kMost / kRowBlock + 63) / 64;
+  if constexpr (TROUPE_TILE_UNIT && kReady && kFormat != PanelFormat::kW8Group16)  // its groups are shorter than a tile's inputs
+    for (; end - t.row >= 16; t.row += 16, t.sums += 16 * kPanelColumns) sixteen_rows<kFormat, kPerGroup>(t);
   while (t.row < end) {
     const int rows = tile_rows<kMost>(end - t.row);
     if constexpr (kReady)

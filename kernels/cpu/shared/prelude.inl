@@ -7,6 +7,10 @@
 
 #include <cstring>
 
+#ifndef TROUPE_TILE_UNIT
+#define TROUPE_TILE_UNIT false  // true: int8 products of many rows go to sixteen_rows() of amx/tiles.inl
+#endif
+
 #ifdef TROUPE_PLAIN  // for the reference and for sanitizers: nothing need stay in registers, and it compiles in a fraction of the time
 #define TROUPE_INLINE static inline
 #define TROUPE_MEMBER inline

@@ -78,6 +78,7 @@ TEST_CASE("every level scans logits like the reference", "[conformance]") { chec
 
 TEST_CASE("every row of every list serves its level, best first, the reference last", "[conformance]") {
   check_list(cpu::matmul_list(), [](const cpu::KernelSet& set) -> const cpu::MatmulKernels& { return set.matmul; });
+  check_list(cpu::bfloat_list(), [](const cpu::KernelSet& set) -> const cpu::BfloatKernels& { return set.bfloat; });
   check_list(cpu::row_list(), [](const cpu::KernelSet& set) -> const cpu::RowKernels& { return set.rows; });
   check_list(cpu::attention_list(), [](const cpu::KernelSet& set) -> const cpu::AttentionKernels& { return set.attention; });
   check_list(cpu::logit_list(), [](const cpu::KernelSet& set) -> const cpu::LogitKernels& { return set.logits; });

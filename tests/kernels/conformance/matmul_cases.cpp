@@ -62,7 +62,8 @@ struct Task {
   Activations activations;
   Variant variant;
   Edge edge;
-  bool is_int8() const { return activations != Activations::kFp32 && cpu::is_quantized(operands.format); }
+  bool is_bf16() const { return activations == Activations::kBf16; }
+  bool is_int8() const { return !is_bf16() && activations != Activations::kFp32 && cpu::is_quantized(operands.format); }
 };
 
 /// Computes a cut in guarded memory.
@@ -83,6 +84,11 @@ class Product {
     for (std::size_t row = 0; task.variant.add && row < cut.rows; ++row)
       std::memcpy(y_.data() + row * stride(), &o.y_before[(cut.first_row + row) * kColumns], cut.columns * sizeof(float));
     before_.assign(y_.data(), y_.data() + y_.size());
+    if (task.is_bf16()) {
+      rounded_ = std::make_unique<GuardedArray<float>>(cut.rows * rounded_stride() - cut.x_gap, task.edge);
+      for (std::size_t row = 0; row < cut.rows; ++row)
+        task.set.bfloat.round_row(x_row(row), static_cast<int>(o.inputs), rounded_->data() + row * rounded_stride());
+    }
     if (!task.is_int8()) return;
     quantized_ =
         std::make_unique<GuardedRows>(cut.rows * terms, o.inputs, cut.x_gap, task.activations == Activations::kInt8Group32, task.edge);
@@ -97,6 +103,10 @@ class Product {
       task_.set.matmul.multiply_int8({o.format, panels_.data(), o.panel_bytes, static_cast<int>(o.inputs / cpu::kGroup), cut_.columns,
                                       quantized_->rows, y_.data(), stride(), task_.variant.terms, task_.variant.add},
                                      row0, row1, panel0, panel1);
+    else if (task_.is_bf16())
+      task_.set.bfloat.multiply({o.format, panels_.data(), o.panel_bytes, static_cast<int>(o.inputs), cut_.columns, rounded_->data(),
+                                 rounded_stride(), y_.data(), stride()},
+                                row0, row1, panel0, panel1);
     else
       task_.set.matmul.multiply_float(
           {o.format, panels_.data(), o.panel_bytes, static_cast<int>(o.inputs), cut_.columns, x_.data(), x_stride(), y_.data(), stride()},
@@ -117,6 +127,7 @@ class Product {
  private:
   std::size_t stride() const { return cut_.columns + cut_.y_gap; }
   std::size_t x_stride() const { return task_.operands.inputs + cut_.x_gap; }
+  std::size_t rounded_stride() const { return (task_.operands.inputs + 15) / 16 * 16 + cut_.x_gap; }
   float* x_row(std::size_t row) const { return x_.data() + row * x_stride(); }
 
   const Task& task_;
@@ -125,6 +136,7 @@ class Product {
   GuardedArray<float> x_, y_;
   std::vector<float> before_;  // what y held
   std::unique_ptr<GuardedRows> quantized_;
+  std::unique_ptr<GuardedArray<float>> rounded_;  // x as the level's round_row leaves it
 };
 
 /// All numbers from 1 to `most`, or those around the tile sizes.

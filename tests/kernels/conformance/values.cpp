@@ -31,6 +31,7 @@ const char* name_of(Activations activations) {
     case Activations::kInt8Group32: return "int8";
     case Activations::kInt8Token: return "int8-token";
     case Activations::kFp32: return "fp32";
+    case Activations::kBf16: return "bf16";
   }
   return "?";
 }
