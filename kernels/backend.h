@@ -50,7 +50,7 @@ enum class Activations : std::uint8_t { kInt8Group32, kInt8Token, kFp32, kBf16 }
 enum class KvFormat : std::uint8_t { kInt8, kFp16, kFp32 };
 // Tests and tables run over these lists, so a new value belongs here too.
 inline constexpr Activations kAllActivations[] = {Activations::kInt8Group32, Activations::kInt8Token, Activations::kFp32,
-                                                Activations::kBf16};
+                                                  Activations::kBf16};
 inline constexpr KvFormat kAllKvFormats[] = {KvFormat::kInt8, KvFormat::kFp16, KvFormat::kFp32};
 
 /// What packing makes of weights: the file's own format, or 8 bits with one scale an output (quantized anew). Part of the numerics id.

@@ -2,7 +2,7 @@
 namespace troupe::kernels::cpu::TROUPE_ISA {
 namespace {
 
-constexpr int kProductRows = 4, kProductVectors = 3, kWholeProductRows = 6;  // register tiles only: no result depends on them
+constexpr int kProductRows = 4, kProductVectors = 3, kWholeProductRows = 6;           // register tiles only: no result depends on them
 constexpr int kScoreRows = 8, kValueRows = 4, kFloatTile = 8, kFloatTileVectors = 2;  // rows of attention that share a pass over a tile
 constexpr int kAttentionSums = 12;                                                    // products in flight: two units, five cycles each
 constexpr int kScoreVectors = 2, kValueVectors = 4;

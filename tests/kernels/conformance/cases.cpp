@@ -43,10 +43,8 @@ std::string uncovered_tables() {
     const char* table;
     std::size_t bytes, covered;
   } kTables[] = {
-      {"MatmulKernels", sizeof(cpu::MatmulKernels), 3},
-      {"BfloatKernels", sizeof(cpu::BfloatKernels), 2},
-      {"RowKernels", sizeof(cpu::RowKernels), 6},
-      {"AttentionKernels", sizeof(cpu::AttentionKernels), 9},
+      {"MatmulKernels", sizeof(cpu::MatmulKernels), 3}, {"BfloatKernels", sizeof(cpu::BfloatKernels), 2},
+      {"RowKernels", sizeof(cpu::RowKernels), 6},       {"AttentionKernels", sizeof(cpu::AttentionKernels), 9},
       {"LogitKernels", sizeof(cpu::LogitKernels), 4},
   };
   std::string uncovered;
