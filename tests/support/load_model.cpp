@@ -7,8 +7,8 @@
 
 namespace troupe::test {
 
-LoadedModel load_for_test(const std::filesystem::path& path, kernels::Activations activations, const std::string& isa,
-                          std::size_t threads) {
+LoadedModel load_for_test(const std::filesystem::path& path, kernels::Activations activations, const std::string& isa, std::size_t threads,
+                          kernels::WeightFormat weights) {
   auto file = weights::GgufFile::open(path);
   if (!file) throw std::runtime_error(file.error().client_text);
   LoadedModel loaded;
@@ -18,6 +18,7 @@ LoadedModel load_for_test(const std::filesystem::path& path, kernels::Activation
   options.spin_us = 0;
   options.isa = isa;
   options.activations = activations;
+  options.weights = weights;
   loaded.backend = kernels::make_cpu_backend(options);
   auto model = model::load_model(*file, *loaded.backend, {});
   if (!model) throw std::runtime_error(model.error().client_text);

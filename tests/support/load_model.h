@@ -16,7 +16,8 @@ struct LoadedModel {
 };
 /// Throws std::runtime_error with the error's text.
 LoadedModel load_for_test(const std::filesystem::path& path, kernels::Activations activations = kernels::Activations::kInt8Group32,
-                          const std::string& isa = {}, std::size_t threads = 1);
+                          const std::string& isa = {}, std::size_t threads = 1,
+                          kernels::WeightFormat weights = kernels::WeightFormat::kFile);
 /// The default model: $TROUPE_TEST_MODEL, else .cache/models below the repository. Throws std::runtime_error that says what to do.
 std::filesystem::path default_model_path();
 

@@ -20,14 +20,16 @@ namespace {
 struct Path {
   kernels::Activations activations = kernels::Activations::kInt8Group32;
   kernels::KvFormat kv_format = kernels::KvFormat::kInt8;
+  kernels::WeightFormat weights = kernels::WeightFormat::kFile;
   bool operator==(const Path&) const = default;
 };
-constexpr Path kExact{kernels::Activations::kFp32, kernels::KvFormat::kFp32};
+constexpr Path kExact{kernels::Activations::kFp32, kernels::KvFormat::kFp32, kernels::WeightFormat::kFile};
 
 const char* name_of(kernels::Activations activations) {
   switch (activations) {
     case kernels::Activations::kInt8Group32: return "int8";
     case kernels::Activations::kInt8Token: return "int8-token";
+    case kernels::Activations::kBf16: return "bf16";
     case kernels::Activations::kFp32: return "fp32";
   }
   return "?";
@@ -40,12 +42,21 @@ const char* name_of(kernels::KvFormat format) {
   }
   return "?";
 }
+const char* name_of(kernels::WeightFormat format) {
+  switch (format) {
+    case kernels::WeightFormat::kFile: return "the file's";
+    case kernels::WeightFormat::kInt8Channel: return "int8-channel";
+  }
+  return "?";
+}
 
 /// Largest change of the perplexity against kExact, relative. The defaults are held to half a percent.
-double bound(kernels::Activations activations) {
-  switch (activations) {
+double bound(const Path& path) {
+  if (path.weights == kernels::WeightFormat::kInt8Channel) return 0.10;
+  switch (path.activations) {
     case kernels::Activations::kInt8Group32: return 0.005;
     case kernels::Activations::kInt8Token: return 0.05;
+    case kernels::Activations::kBf16: return 0.005;
     case kernels::Activations::kFp32: return 0.005;
   }
   return 0;
@@ -67,7 +78,7 @@ std::vector<TokenId> eval_tokens() {
 /// exp of the mean negative log-likelihood of all tokens but the first.
 double perplexity(const Path& path, const std::vector<TokenId>& tokens) {
   constexpr std::size_t kChunk = 256;
-  auto loaded = test::load_for_test(test::default_model_path(), path.activations, "", 0);
+  auto loaded = test::load_for_test(test::default_model_path(), path.activations, "", 0, path.weights);
   const std::size_t blocks = (tokens.size() + kBlockTokens - 1) / kBlockTokens;
   exec::Executor executor(*loaded.model, *loaded.backend, {blocks, path.kv_format, {}, true});
   const GroupEpoch epoch{1};
@@ -108,10 +119,11 @@ void check_paths(const std::vector<Path>& paths) {
   CHECK(exact < 40);
   for (const Path& path : paths) {
     const double got = perplexity(path, tokens);
-    const std::string name = std::string(name_of(path.activations)) + " activations, " + name_of(path.kv_format) + " K/V";
+    const std::string name =
+        std::string(name_of(path.weights)) + " weights, " + name_of(path.activations) + " activations, " + name_of(path.kv_format) + " K/V";
     std::cout << "  " << name << ": " << got << " (" << (got / exact - 1) * 100 << " %)\n";
     CAPTURE(name, got, exact);
-    CHECK(std::abs(got / exact - 1) <= bound(path.activations));
+    CHECK(std::abs(got / exact - 1) <= bound(path));
   }
 }
 
@@ -123,6 +135,7 @@ TEST_CASE("Every path's perplexity is near that of fp32", "[perplexity][many]") 
   std::vector<Path> paths;
   for (const kernels::Activations activations : kernels::kAllActivations)
     for (const kernels::KvFormat kv_format : kernels::kAllKvFormats)
-      if (const Path path{activations, kv_format}; path != kExact) paths.push_back(path);
+      for (const kernels::WeightFormat weights : kernels::kAllWeightFormats)
+        if (const Path path{activations, kv_format, weights}; path != kExact) paths.push_back(path);
   check_paths(paths);
 }
