@@ -126,7 +126,7 @@ TEST_CASE("What cannot be loaded is an error that names the option or the file",
   SECTION("activations") {
     spec.activations = "int7";
     parameter = "activations";
-    text = "int8, int8-token, fp32";
+    text = "int8, int8-token, bf16, fp32";
   }
   SECTION("kv") {
     spec.kv_format = "int4";
