@@ -72,7 +72,7 @@ double roof_bf16(long rounds, float* sink) {
   __m512bh x;
   std::memcpy(&x, sink, sizeof x);
   __m512 c[kRoofChains];
-  TROUPE_UNROLL for (int i = 0; i < kRoofChains; ++i) c[i] = _mm512_setzero_ps();
+  TROUPE_UNROLL for (int i = 0; i < kRoofChains; ++i) c[i] = set(static_cast<float>(i));  // equal sums would be one sum
   for (long round = 0; round < rounds; ++round) {
     TROUPE_UNROLL for (int i = 0; i < kRoofChains; ++i) c[i] = _mm512_dpbf16_ps(c[i], x, x);
   }
