@@ -10,9 +10,10 @@ namespace troupe::cluster {
 Result<std::unique_ptr<EmbeddedNode>> EmbeddedNode::start(const Options& options, EngineFactory make_engine) {
   auto embedded = std::make_unique<EmbeddedNode>();
   Options own = options;
-  own.host = "127.0.0.1";
+  own.hosts = {"127.0.0.1"};
   own.port = 0;
   own.api_key_file.clear();
+  own.admin_key_file.clear();
   NodeEvents events;
   events.on_load_progress = [e = embedded.get()](std::size_t done, std::size_t total) { e->report_.progress(done, total); };
   events.on_ready = [e = embedded.get()](const ReadyNode&) { e->settle(""); };

@@ -1,10 +1,12 @@
 // See key_file.h.
 #include "cluster/key_file.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/hash.h"
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 namespace troupe::cluster {
 namespace {
@@ -14,9 +16,9 @@ constexpr std::size_t kMaxFileBytes = 1 << 20;  // a device or a wrong file woul
 
 }  // namespace
 
-Result<std::vector<std::string>> read_key_file(const std::string& path) {
+Result<std::vector<Hash128>> read_key_file(const std::string& path, const std::string& option) {
   auto unreadable = [&](const std::string& what) {
-    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kFileUnreadable, "--api-key-file " + path + ": " + what, "api-key-file");
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kFileUnreadable, "--" + option + " " + path + ": " + what, option);
   };
   std::ifstream source(path);
   if (!source) return unreadable("cannot be read; check the path and its permissions");
@@ -25,7 +27,7 @@ Result<std::vector<std::string>> read_key_file(const std::string& path) {
   text.resize(static_cast<std::size_t>(source.gcount()));
   if (text.size() > kMaxFileBytes) return unreadable("has more than " + std::to_string(kMaxFileBytes) + " bytes");
   std::istringstream file(text);
-  std::vector<std::string> keys;
+  std::vector<Hash128> keys;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ' || line.back() == '\t')) line.pop_back();
@@ -34,9 +36,21 @@ Result<std::vector<std::string>> read_key_file(const std::string& path) {
     if (odd || line.size() > kMaxKeyBytes)
       return unreadable("line " + std::to_string(number) + ": a key is at most " + std::to_string(kMaxKeyBytes) +
                         " printable ASCII characters without blanks");
-    keys.push_back(line);
+    keys.push_back(base::hash_text(line));
   }
   if (source.bad() || keys.empty()) return unreadable("holds no key; write one a line");
+  return keys;
+}
+
+Result<gateway::KeySet> read_keys(const Options& options) {
+  gateway::KeySet keys;
+  for (auto [path, option, into] :
+       {std::tuple{&options.api_key_file, "api-key-file", &keys.api}, std::tuple{&options.admin_key_file, "admin-key-file", &keys.admin}}) {
+    if (path->empty()) continue;
+    auto read = read_key_file(*path, option);
+    if (!read.ok()) return read.error();
+    *into = std::move(*read);
+  }
   return keys;
 }
 

@@ -8,6 +8,7 @@
 #include "gateway/gateway.h"
 #include "gateway/gateway_actor.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/log.h"
 #include "runtime/base/metrics.h"
 #include "runtime/schedule/policy_table.h"
 
@@ -51,6 +52,7 @@ struct Node::Parts {
 
   void announce();
   void on_signal();
+  void on_reload();
   void on_fatal(int code, const std::string& reason);
 
   const Options options;
@@ -85,6 +87,15 @@ void Node::Parts::on_signal() {
   if (count > 1) gateway->drain(kQuick);  // also where no actor is left to pass it on
 }
 
+/// All or nothing: a bad file leaves everything as it was.
+void Node::Parts::on_reload() {
+  auto keys = read_keys(options);
+  if (!keys) return base::log(base::LogLevel::kError, "reload_failed", "reason=" + base::quoted(keys.error().client_text));
+  base::log(base::LogLevel::kInfo, "reloaded",
+            "api_keys=" + std::to_string(keys->api.size()) + " admin_keys=" + std::to_string(keys->admin.size()));
+  gateway->set_keys(std::move(*keys));
+}
+
 void Node::Parts::on_fatal(int code, const std::string& reason) {
   int none = 0;
   exit_code.compare_exchange_strong(none, code == 0 ? EXIT_FAILURE : code);
@@ -98,20 +109,18 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   if (auto policy = schedule::make_policy(options.policy); !policy) return policy.error();
   auto fault = exec::parse_fault(options.fault);
   if (!fault) return fault.error();
-  std::vector<std::string> api_keys;
-  if (!options.api_key_file.empty()) {
-    auto keys = read_key_file(options.api_key_file);
-    if (!keys) return keys.error();
-    api_keys = std::move(*keys);
-  }
+  auto keys = read_keys(options);
+  if (!keys) return keys.error();
   auto model = open_served_model(options.model, options.served_model_name, base::CacheFolder(cache_folder(options, process_environment)));
   if (!model) return model.error();
 
   auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));
   Parts* parts = made.get();
-  auto listener = gateway_options(options, std::move(api_keys));
+  auto listener = gateway_options(options);
+  listener.keys = std::move(*keys);
   listener.handle_signals = handle_signals;
   listener.on_signal = [parts] { parts->on_signal(); };
+  if (!options.api_key_file.empty() || !options.admin_key_file.empty()) listener.on_reload = [parts] { parts->on_reload(); };
   parts->gateway.emplace(std::move(listener), *parts->metrics);
   if (auto status = parts->gateway->listen(); !status) return status.error();
   parts->url = parts->gateway->url();

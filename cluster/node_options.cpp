@@ -7,13 +7,13 @@
 
 namespace troupe::cluster {
 
-gateway::GatewayOptions gateway_options(const Options& options, std::vector<std::string> api_keys) {
+gateway::GatewayOptions gateway_options(const Options& options) {
   gateway::GatewayOptions out;
-  out.host = options.host;
+  out.hosts = options.hosts;
   out.port = static_cast<std::uint16_t>(options.port);
-  out.api_keys = std::move(api_keys);
   out.allowed_origins = options.allowed_origins;
   out.allowed_hosts = options.allowed_hosts;
+  out.metrics_open = options.metrics_open;
   // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.
   out.limits.requests = std::max<std::size_t>(out.limits.requests, options.max_queue + options.max_sequences + 1);
   return out;

@@ -13,7 +13,7 @@
 
 namespace troupe::cluster {
 
-gateway::GatewayOptions gateway_options(const Options& options, std::vector<std::string> api_keys);
+gateway::GatewayOptions gateway_options(const Options& options);
 schedule::SchedulerOptions scheduler_options(const Options& options);
 /// Of --cache-dir; "auto" is below $XDG_CACHE_HOME or ~/.cache, and none where neither is known.
 std::filesystem::path cache_folder(const Options& options, const Environment& environment);

@@ -21,9 +21,11 @@ struct Options {
   std::string cache_dir = "auto";  // "auto": see cache_folder(); "none" or empty: no cache
 
   // Network.
-  std::string host = "127.0.0.1";
+  std::vector<std::string> hosts = {"127.0.0.1"};
   std::uint64_t port = 8080;
   std::string api_key_file;
+  std::string admin_key_file;
+  bool metrics_open = false;
   std::vector<std::string> allowed_origins;
   std::vector<std::string> allowed_hosts;
 

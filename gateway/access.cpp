@@ -42,13 +42,17 @@ std::string presented_key(const HttpRequest& request) {
   return {};
 }
 
+// Hashes of equal length are compared, all of them and whole, so the time tells nothing about a key.
+bool holds(const std::vector<Hash128>& keys, const Hash128& hash) {
+  unsigned matches = 0;
+  for (const auto& known : keys) matches |= ((known.high ^ hash.high) | (known.low ^ hash.low)) == 0 ? 1U : 0U;
+  return matches != 0;
+}
+
 }  // namespace
 
-AccessRules::AccessRules(const std::vector<std::string>& keys, std::vector<std::string> origins, std::vector<std::string> hosts,
-                         std::string bound_host)
-    : origins_(std::move(origins)), hosts_(std::move(hosts)), loopback_(is_loopback(bound_host)) {
-  for (const auto& key : keys) key_hashes_.push_back(base::hash_text(key));
-}
+AccessRules::AccessRules(AccessOptions options)
+    : options_(std::move(options)), loopback_(std::all_of(options_.bound.begin(), options_.bound.end(), is_loopback)) {}
 
 std::optional<Error> AccessRules::check_host(const HttpRequest& request) const {
   const auto* header = request.find("host");
@@ -57,14 +61,15 @@ std::optional<Error> AccessRules::check_host(const HttpRequest& request) const {
   bool local = http::equal_ignoring_case(name, "localhost") || name == "[::1]" || name.substr(0, 4) == "127.";
   if (local && name.substr(0, 4) == "127.")  // an address, not a name that begins like one
     local = name.find_first_not_of("0123456789.") == name.npos;
-  bool listed = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) { return http::equal_ignoring_case(host, name); });
+  bool listed =
+      std::any_of(options_.hosts.begin(), options_.hosts.end(), [&](const auto& host) { return http::equal_ignoring_case(host, name); });
   if (local || listed) return std::nullopt;
   return make_error(ErrorClass::kForbidden, ErrorReason::kHostNotAllowed,
                     "this server listens on a loopback address and answers to localhost only; --allowed-host adds a name");
 }
 
 bool AccessRules::origin_listed(const std::string& origin) const {
-  return std::any_of(origins_.begin(), origins_.end(),
+  return std::any_of(options_.origins.begin(), options_.origins.end(),
                      [&](const auto& entry) { return entry == "*" || http::equal_ignoring_case(entry, origin); });
 }
 
@@ -87,17 +92,21 @@ std::string AccessRules::cors_headers(const HttpRequest& request) const {
   return "Access-Control-Allow-Origin: " + *origin + "\r\nVary: Origin\r\n";
 }
 
-Result<Caller> AccessRules::check_key(const HttpRequest& request) const {
-  if (key_hashes_.empty()) return Caller{};
-  auto key = presented_key(request);
+Result<Caller> AccessRules::check_key(const HttpRequest& request, Guard guard) const {
+  const auto& [api, admin] = options_.keys;
+  const bool open = guard == Guard::kOpen || (guard == Guard::kMetrics && options_.metrics_open);
+  if (open || (guard != Guard::kAdmin && api.empty())) return Caller{};
+  const auto key = presented_key(request);
+  const auto hash = base::hash_text(key);
+  const bool is_admin = holds(admin, hash), is_known = holds(api, hash) || is_admin;
+  if (is_admin || (is_known && guard != Guard::kAdmin)) return Caller{hash};
+  if (admin.empty() && (is_known || api.empty()))
+    return make_error(ErrorClass::kForbidden, ErrorReason::kAdminKeyNeeded,
+                      "this URL needs an admin key, and the server has none: start it with --admin-key-file");
+  if (is_known) return make_error(ErrorClass::kForbidden, ErrorReason::kAdminKeyNeeded, "this URL needs an admin key");
   if (key.empty())
     return make_error(ErrorClass::kUnauthorized, ErrorReason::kInvalidKey, "no API key was given: send it as 'Authorization: Bearer KEY'");
-  // Hashes of equal length are compared, all of them and whole, so the time tells nothing about a key.
-  auto hash = base::hash_text(key);
-  unsigned matches = 0;
-  for (const auto& known : key_hashes_) matches |= ((known.high ^ hash.high) | (known.low ^ hash.low)) == 0 ? 1U : 0U;
-  if (matches == 0) return make_error(ErrorClass::kUnauthorized, ErrorReason::kInvalidKey, "the API key is not valid");
-  return Caller{hash};
+  return make_error(ErrorClass::kUnauthorized, ErrorReason::kInvalidKey, "the API key is not valid");
 }
 
 std::string_view choose_subprotocol(const HttpRequest& request) {

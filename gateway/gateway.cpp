@@ -3,6 +3,7 @@
 
 #include "gateway/server.h"
 #include "gateway/service.h"
+#include "messages/error_reasons.h"
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ class Gateway::Parts {
 
 Gateway::Gateway(GatewayOptions options, base::Metrics& metrics) : parts_(std::make_unique<Parts>(std::move(options), metrics)) {
   if (!parts_->options.handle_signals) return;
+  if (parts_->options.on_reload) parts_->server.on_hangup(parts_->options.on_reload);
   parts_->server.on_signals([this] {
     if (parts_->options.on_signal)
       parts_->options.on_signal();
@@ -31,12 +33,21 @@ Gateway::Gateway(GatewayOptions options, base::Metrics& metrics) : parts_(std::m
 
 Gateway::~Gateway() = default;
 
-Status Gateway::listen() { return parts_->server.listen(parts_->options.host, parts_->options.port); }
+Status Gateway::listen() {
+  if (parts_->options.hosts.empty())
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "no address to listen on was given", "host");
+  std::uint16_t port = parts_->options.port;
+  for (const auto& host : parts_->options.hosts) {
+    if (auto status = parts_->server.listen(host, port); !status.ok()) return status;
+    port = parts_->server.port();  // of any free one, the same for all
+  }
+  return ok_status();
+}
 
 std::uint16_t Gateway::port() const { return parts_->server.port(); }
 
 std::string Gateway::url() const {
-  const auto& host = parts_->options.host;
+  const auto& host = parts_->options.hosts.front();
   bool v6 = host.find(':') != std::string::npos;
   return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
@@ -54,6 +65,10 @@ void Gateway::drain(std::chrono::milliseconds grace) {
 
 void Gateway::set_directory(Message<messages::DirectoryChanged> directory) {
   parts_->server.post([this, directory = std::move(directory)]() mutable { parts_->service.set_directory(std::move(directory)); });
+}
+
+void Gateway::set_keys(KeySet keys) {
+  parts_->server.post([this, keys = std::move(keys)]() mutable { parts_->service.set_keys(std::move(keys)); });
 }
 
 void Gateway::admitted(Message<messages::RequestAdmitted> message) {

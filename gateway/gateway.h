@@ -2,6 +2,7 @@
 // listeners and the API service. listen(), attach() and run() are called by one thread, which becomes the loop thread in run();
 // everything that says so may be called by any thread. Invariant: every accepted request gets exactly one end, whatever dies.
 #pragma once
+#include "gateway/access.h"
 #include "gateway/engine_port.h"
 #include "gateway/limits.h"
 #include "messages/admission.capnp.h"
@@ -21,14 +22,16 @@ class Metrics;
 namespace troupe::gateway {
 
 struct GatewayOptions {
-  std::string host = "127.0.0.1";            // IPv4 or IPv6 address to bind; "localhost" binds 127.0.0.1
-  std::uint16_t port = 8080;                 // 0 = any free one, see Gateway::port()
-  std::vector<std::string> api_keys;         // empty = no key is asked for
-  std::vector<std::string> allowed_origins;  // of browser pages besides our own, "https://app.example" or "*"
-  std::vector<std::string> allowed_hosts;    // names a loopback listener may be called by, besides localhost and its addresses
-  std::uint16_t node = 0;                    // upper 16 bits of request ids
-  bool handle_signals = false;               // SIGTERM and SIGINT call `on_signal`, or drain() when none is set
-  std::function<void()> on_signal;           // on the loop thread
+  std::vector<std::string> hosts = {"127.0.0.1"};  // IPv4 and IPv6 addresses to bind; "localhost" binds 127.0.0.1
+  std::uint16_t port = 8080;                       // of all of them; 0 = any free one, see Gateway::port()
+  KeySet keys;
+  std::vector<std::string> allowed_origins;  // see AccessOptions
+  std::vector<std::string> allowed_hosts;
+  bool metrics_open = false;
+  std::uint16_t node = 0;           // upper 16 bits of request ids
+  bool handle_signals = false;      // SIGTERM and SIGINT call `on_signal`, or drain() when none is set
+  std::function<void()> on_signal;  // on the loop thread
+  std::function<void()> on_reload;  // SIGHUP, on the loop thread; without it SIGHUP ends the process as usual
   Limits limits;
 };
 
@@ -39,11 +42,11 @@ class Gateway final : public EngineEvents {
   Gateway(const Gateway&) = delete;
   Gateway& operator=(const Gateway&) = delete;
 
-  /// Binds the listener. Errors: kAddressInUse, kBadConfig (no such address), with what to do in the text.
+  /// Binds the listeners. Errors: kAddressInUse, kBadConfig (no such address), with what to do in the text.
   Status listen();
   /// The bound port; 0 before listen().
   std::uint16_t port() const;
-  /// "http://127.0.0.1:8080", for messages to the user.
+  /// Of the first listener, for messages to the user: "http://127.0.0.1:8080".
   std::string url() const;
   /// The engine behind the gateway; it must outlive run(). Before run().
   void attach(EnginePort& engine);
@@ -58,6 +61,8 @@ class Gateway final : public EngineEvents {
   void drain(std::chrono::milliseconds grace);
   /// Which models are served, by how many replicas. Newest wins. Drives /ready and /v1/models.
   void set_directory(Message<messages::DirectoryChanged> directory);
+  /// The keys that are good from now on; open connections and running requests go on.
+  void set_keys(KeySet keys);
   // EngineEvents, any thread; order between calls of one thread is kept.
   void admitted(Message<messages::RequestAdmitted> message) override;
   void delta(Message<messages::TokenDelta> message) override;

@@ -1,7 +1,6 @@
 // See routes.h. Adding an endpoint: a function in endpoints/endpoints.h with a file of its own, and a row here.
 #include "gateway/routes.h"
 
-#include "gateway/endpoints/endpoints.h"
 #include "gateway/error_body.h"
 #include "gateway/service.h"
 #include "messages/error_reasons.h"
@@ -11,22 +10,13 @@
 namespace troupe::gateway {
 namespace {
 
-enum class Guard { kOpen, kKey };  // kOpen: no key is asked for, also where keys are set
-
-struct Route {
-  std::string_view method;
-  std::string_view path;  // with "*" as its last character it is a prefix
-  Guard guard;
-  Endpoint endpoint;
-};
-
 constexpr Route kRoutes[] = {
     {"GET", "/", Guard::kOpen, endpoints::page},
     {"GET", "/app.js", Guard::kOpen, endpoints::page},
     {"GET", "/style.css", Guard::kOpen, endpoints::page},
     {"GET", "/health", Guard::kOpen, endpoints::health},
     {"GET", "/ready", Guard::kOpen, endpoints::ready},
-    {"GET", "/metrics", Guard::kKey, endpoints::metrics},
+    {"GET", "/metrics", Guard::kMetrics, endpoints::metrics},
     {"GET", "/v1/models", Guard::kKey, endpoints::models},
     {"GET", "/v1/models/*", Guard::kKey, endpoints::model},
     {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions},
@@ -74,6 +64,8 @@ void answer_no_route(Service& service, Connection& connection, const HttpRequest
 
 }  // namespace
 
+std::span<const Route> route_table() { return kRoutes; }
+
 void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
   auto path = request.path();
   const auto* route = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& candidate) {
@@ -86,14 +78,13 @@ void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
   if (auto error = access.check_origin(request)) return service.answer_error(connection, *error);
   connection.add_headers(access.cors_headers(request));
   if (request.method == "OPTIONS") return answer_preflight(connection);
-  Caller caller;
-  if (!found || route->guard == Guard::kKey) {  // an unknown URL asks for the key too: what exists is not told
-    auto checked = access.check_key(request);
-    if (!checked.ok()) return service.answer_error(connection, checked.error(), "WWW-Authenticate: Bearer\r\n");
-    caller = *checked;
+  auto caller = access.check_key(request, found ? route->guard : Guard::kKey);  // an unknown URL too: what exists is not told
+  if (!caller.ok()) {
+    bool unknown = caller.error().error_class == ErrorClass::kUnauthorized;
+    return service.answer_error(connection, caller.error(), unknown ? "WWW-Authenticate: Bearer\r\n" : "");
   }
   if (!found) return answer_no_route(service, connection, request, path);
-  route->endpoint(service, connection, std::move(request), caller);
+  route->endpoint(service, connection, std::move(request), *caller);
 }
 
 }  // namespace troupe::gateway

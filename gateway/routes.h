@@ -1,12 +1,24 @@
 // The way from a request to its endpoint: Host, Origin and key checks, then the one route table in routes.cpp. Loop thread.
 #pragma once
 #include "gateway/access.h"
+#include "gateway/endpoints/endpoints.h"
 #include "gateway/http_request.h"
+
+#include <span>
+#include <string_view>
 
 namespace troupe::gateway {
 
 class Connection;
 class Service;
+
+struct Route {
+  std::string_view method;
+  std::string_view path;  // with "*" as its last character it is a prefix
+  Guard guard;
+  Endpoint endpoint;
+};
+std::span<const Route> route_table();
 
 void dispatch(Service& service, Connection& connection, HttpRequest&& request);
 

@@ -104,6 +104,12 @@ void Server::on_signals(std::function<void()> handler) {
   uv_signal_start(&signals_[1], callback, SIGINT);
 }
 
+void Server::on_hangup(std::function<void()> handler) {
+  on_hangup_ = std::move(handler);
+  uv_signal_start(
+      &signals_[2], [](uv_signal_t* handle, int) { static_cast<Server*>(handle->data)->on_hangup_(); }, SIGHUP);
+}
+
 void Server::accept(Listener& listener) {
   auto* connection = new Connection(*this, next_id_++, listener.tls != nullptr ? listener.tls->accept() : nullptr);
   uv_tcp_init(&loop_, &connection->socket_);

@@ -31,6 +31,8 @@ class Server {
   std::uint16_t port() const { return port_; }
   /// SIGTERM and SIGINT call `handler` on the loop thread. Before run().
   void on_signals(std::function<void()> handler);
+  /// SIGHUP calls `handler` on the loop thread. Before run().
+  void on_hangup(std::function<void()> handler);
   /// Blocks until a drain has ended.
   void run();
 
@@ -73,8 +75,9 @@ class Server {
   uv_async_t async_{};
   uv_prepare_t prepare_{};
   uv_timer_t timer_{};
-  uv_signal_t signals_[2]{};
+  uv_signal_t signals_[3]{};
   std::function<void()> on_signal_;
+  std::function<void()> on_hangup_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::unordered_map<std::uint64_t, Connection*> connections_;
   std::unordered_map<std::string, std::size_t> per_ip_;

@@ -28,7 +28,7 @@ std::optional<messages::ServedModel::Reader> find_model(messages::DirectoryChang
 
 Service::Service(const GatewayOptions& options, base::Metrics& metrics)
     : limits_(options.limits),
-      access_(options.api_keys, options.allowed_origins, options.allowed_hosts, options.host),
+      access_({options.keys, options.allowed_origins, options.allowed_hosts, options.hosts, options.metrics_open}),
       metrics_(metrics),
       open_connections_(metrics.gauge("troupe:http_connections", "Open client connections")),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}

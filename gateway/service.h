@@ -30,6 +30,7 @@ class Service final : public Application {
   // For the endpoints.
   const Limits& limits() const { return limits_; }
   const AccessRules& access() const { return access_; }
+  void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
   LiveRequests& live() { return live_; }
   const base::Metrics& metrics() const { return metrics_; }
   bool draining() const;

@@ -42,7 +42,8 @@ namespace troupe {
   ROW(kBusyLane, 31, "response_in_progress")                \
   ROW(kActorDied, 32, "actor_died")                         \
   ROW(kOutOfMemory, 33, "out_of_memory")                    \
-  ROW(kMethodNotAllowed, 34, "method_not_allowed")
+  ROW(kMethodNotAllowed, 34, "method_not_allowed")          \
+  ROW(kAdminKeyNeeded, 35, "admin_key_needed")
 
 enum class ErrorReason : std::uint16_t {
 #define TROUPE_ROW(symbol, number, name) symbol = number,

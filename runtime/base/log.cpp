@@ -46,4 +46,13 @@ void log(LogLevel level, std::string_view event, std::string_view fields) {
     logger().log(level_of(level), "{} {}", event, fields);
 }
 
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  }
+  return out + '"';
+}
+
 }  // namespace troupe::base

@@ -1,5 +1,6 @@
 // Key files: what is a key, and errors that name the line but never the key.
 #include "cluster/key_file.h"
+#include "runtime/base/hash.h"
 
 #include <catch2/catch.hpp>
 
@@ -12,10 +13,10 @@ using namespace troupe::cluster;
 
 namespace {
 
-Result<std::vector<std::string>> keys_of(const std::string& text) {
+Result<std::vector<Hash128>> keys_of(const std::string& text) {
   const auto path = std::filesystem::temp_directory_path() / ("troupe_keys_" + std::to_string(::getpid()));
   std::ofstream(path, std::ios::binary) << text;
-  auto keys = read_key_file(path.string());
+  auto keys = read_key_file(path.string(), "api-key-file");
   std::filesystem::remove(path);
   return keys;
 }
@@ -25,7 +26,7 @@ Result<std::vector<std::string>> keys_of(const std::string& text) {
 TEST_CASE("keys, one a line") {
   auto keys = keys_of("# team\none\r\n\n  \ntwo  \nthree");
   REQUIRE(keys.ok());
-  CHECK(*keys == std::vector<std::string>{"one", "two", "three"});
+  CHECK(*keys == std::vector<Hash128>{base::hash_text("one"), base::hash_text("two"), base::hash_text("three")});
 }
 
 TEST_CASE("faults name the line, not the key") {
@@ -39,8 +40,8 @@ TEST_CASE("faults name the line, not the key") {
   }
   CHECK_FALSE(keys_of("").ok());
   CHECK_FALSE(keys_of("# none\n").ok());
-  CHECK_FALSE(read_key_file("/no/such/file").ok());
-  CHECK_FALSE(read_key_file("/").ok());
-  CHECK(read_key_file("/dev/zero").error().client_text.find("more than 1048576 bytes") != std::string::npos);
+  CHECK_FALSE(read_key_file("/no/such/file", "api-key-file").ok());
+  CHECK_FALSE(read_key_file("/", "api-key-file").ok());
+  CHECK(read_key_file("/dev/zero", "admin-key-file").error().client_text.find("more than 1048576 bytes") != std::string::npos);
   CHECK_FALSE(keys_of(std::string(2 << 20, '\n') + "good\n").ok());
 }

@@ -72,7 +72,7 @@ TEST_CASE("command line over environment over file over default") {
   auto parsed = parse(kServe, arguments, {{"TROUPE_PORT", "2"}, {"TROUPE_HOST", "b"}});
   REQUIRE(parsed.ok());
   CHECK(parsed->options.port == 3);
-  CHECK(parsed->options.host == "b");
+  CHECK(parsed->options.hosts == std::vector<std::string>{"b"});
   CHECK(parsed->options.max_queue == 7);
   CHECK(parsed->options.allowed_origins == std::vector<std::string>{"https://x", "https://y"});
   CHECK(parsed->options.token_budget == Options{}.token_budget);

@@ -1,4 +1,5 @@
 // Chat completions and the plain endpoints over real sockets, against a fake engine.
+#include "runtime/base/hash.h"
 #include "tests/gateway/running_gateway.h"
 #include "tests/gateway/test_client.h"
 
@@ -251,7 +252,7 @@ TEST_CASE("routes, methods and assets") {
 
 TEST_CASE("keys guard every route but the page and the probes") {
   GatewayOptions options;
-  options.api_keys = {"sesame"};
+  options.keys.api = {base::hash_text("sesame")};
   RunningGateway running(options);
   TestClient client(running.port());
   for (const char* path : {"/", "/app.js", "/style.css", "/health", "/ready"}) CHECK(client.get(path).status == 200);
@@ -303,14 +304,14 @@ TEST_CASE("listening errors say what to do") {
   auto taken = second.listen();
   REQUIRE_FALSE(taken.ok());
   CHECK(taken.error().reason == ErrorReason::kAddressInUse);
-  options.host = "not an address";
+  options.hosts = {"not an address"};
   Gateway third(options, metrics);
   CHECK(third.listen().error().reason == ErrorReason::kBadConfig);
 }
 
 TEST_CASE("IPv6") {
   GatewayOptions options;
-  options.host = "::1";
+  options.hosts = {"::1"};
   RunningGateway running(options);
   CHECK(running.gateway.url().find("http://[::1]:") == 0);
   TestClient client(running.port(), "::1");
