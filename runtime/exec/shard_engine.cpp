@@ -108,6 +108,9 @@ class CpuShardEngine final : public ShardEngine {
     auto cache = std::make_unique<weights::PackCache>(folder, content->hash, backend_->pack_layout());
     auto model = model::load_model(*file, *backend_, progress, cache.get());
     if (!model) return model.error();
+    // Else weights of one content would be served, and kept packed, under the name of another.
+    if (!(*file)->disk_file().unchanged())
+      return (*file)->disk_file().unreadable("it was written to while it was read; start again when it is whole");
     model_ = std::move(*model);
     cache_ = std::move(cache);
     clock.mark("weights");

@@ -19,7 +19,7 @@ namespace troupe::exec {
 struct ShardSpec {
   std::string model_path;
   std::string weights = "file";      // file (as they are) | int8-channel
-  std::string activations = "int8";  // int8 (group 32) | int8-token | fp32
+  std::string activations = "int8";  // int8 (group 32) | int8-token | bf16 | fp32
   std::string kv_format = "int8";    // int8 | fp16 | fp32
   std::uint64_t device_bytes = 0;    // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
   std::size_t threads = 0;           // 0 = cores of the process

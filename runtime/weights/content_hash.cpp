@@ -75,10 +75,11 @@ Result<KnownContent> content_of(const DiskFile& file, const std::optional<KnownC
   }
   const auto hash = hash_content(file);
   if (!hash) return hash.error();
+  if (!file.unchanged()) return file.unreadable("it was written to while it was read; start again when it is whole");
   const KnownContent found{identity, *hash};
   const std::int64_t now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  if (folder && file.unchanged() && now - identity.changed_ns > kSettledNs) {
+  if (folder && now - identity.changed_ns > kSettledNs) {
     if (folder.keep_record(name, std::as_bytes(std::span(&found, 1)))) folder.trim(kSuffix, kMostBytes, kMostNotes);
   }
   return found;

@@ -6,6 +6,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
 using namespace troupe;
 
 namespace {
@@ -118,6 +123,31 @@ TEST_CASE("A second load takes the weights from the cache folder and answers ali
   CHECK(refused.error().client_text.find("replaced") != std::string::npos);
   test::write_tiny_model(test::scratch_folder(), {});
   CHECK(answer().facts.weights_cached);
+}
+
+TEST_CASE("A model file that is written to while it loads is refused, and nothing of it is kept", "[shard_engine]") {
+  const auto folder = test::scratch_folder() / "cache_of_a_changing_model";
+  std::filesystem::remove_all(folder);
+  exec::ShardSpec spec = tiny_spec();
+  spec.cache_folder = folder.string();
+  spec.cache_in_background = false;
+  const std::filesystem::path path = spec.model_path;
+  const auto size = std::filesystem::file_size(path);
+  bool written = false;
+  const auto facts = exec::make_shard_engine()->load(spec, [&](std::size_t, std::size_t) {
+    if (std::exchange(written, true)) return;
+    // In place, as a download tool does that writes over an old file: the weights behind this point are others.
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(size - 1));
+    file.put('\x5a');
+    file.close();
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  });
+  REQUIRE(written);
+  REQUIRE_FALSE(facts.ok());
+  CHECK(facts.error().client_text.find(spec.model_path) != std::string::npos);
+  CHECK((!std::filesystem::exists(folder) || std::filesystem::is_empty(folder)));
+  CHECK_FALSE(exec::make_shard_engine()->load(tiny_spec(), {}).value().weights_cached);
 }
 
 TEST_CASE("What cannot be loaded is an error that names the option or the file", "[shard_engine]") {

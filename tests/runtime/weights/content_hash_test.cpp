@@ -60,6 +60,21 @@ TEST_CASE("a file that is cut while it is read is an error") {
   CHECK(hashed.error().client_text.find(file.string()) != std::string::npos);
 }
 
+TEST_CASE("a file that was written to since it was opened has no content to go by") {
+  const fs::path file = fresh_folder() / "model";
+  write(file, std::string(10000, 'a'));
+  const auto opened = open(file);
+  {
+    std::fstream again(file, std::ios::in | std::ios::out | std::ios::binary);
+    again << "b";
+  }
+  // Two writes within a tick of the file system's clock look like one.
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  const auto content = content_of(*opened, std::nullopt, {});
+  REQUIRE_FALSE(content);
+  CHECK(content.error().client_text.find(file.string()) != std::string::npos);
+}
+
 TEST_CASE("what is known counts for the unchanged file only") {
   const fs::path folder = fresh_folder(), file = folder / "model";
   write(file, "bytes of a model");
