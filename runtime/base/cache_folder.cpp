@@ -4,6 +4,7 @@
 #include "runtime/base/hash.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -22,8 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::array<char, 8> kRecordMagic{'T', 'R', 'P', 'N', 'O', 'T', 'E', '1'};
 constexpr std::size_t kRecordHead = kRecordMagic.size() + sizeof(Hash128), kLargestRecord = 64U << 10;
-constexpr std::string_view kUnfinished = ".tmp";
+constexpr std::string_view kUnfinished = ".troupe-unfinished";
 constexpr std::chrono::hours kAbandoned{1};  // a writer touches its file all the time
+constexpr int kMostTries = 8;
 
 Error failed(const fs::path& path, const char* what) {
   return make_error(ErrorClass::kStorageFailed, ErrorReason::kFileUnreadable, path.string() + ": " + what + ": " + std::strerror(errno));
@@ -32,6 +34,37 @@ Error failed(const fs::path& path, const char* what) {
 std::string unfinished_name(const std::string& name) {
   std::random_device random;
   return name + "." + std::to_string(::getpid()) + "-" + std::to_string(random()) + std::string(kUnfinished);
+}
+
+/// A new file that is locked as long as its writer lives. Empty: an error (errno).
+Descriptor make_unfinished(const fs::path& path) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return {};
+  struct stat info {};
+  while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {  // some file systems have no locks
+  }
+  // Another process may have deleted it as abandoned before it was locked.
+  if (::fstat(file.get(), &info) == 0 && info.st_nlink == 0) {
+    errno = EEXIST;
+    return {};
+  }
+  return file;
+}
+
+/// Deletes what a writer that died has left. Under the lock, so that a writer about to take it sees that its file is gone.
+void remove_abandoned(const fs::path& path, fs::file_time_type touched) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return;
+  const bool locked = ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  const bool no_locks = !locked && errno != EWOULDBLOCK;
+  if (locked || (no_locks && fs::file_time_type::clock::now() - touched > kAbandoned)) ::unlink(path.c_str());
+}
+
+/// "<32 hex digits><suffix>": whatever else lies in the folder is somebody else's.
+bool is_key_name(std::string_view name, std::string_view suffix) {
+  constexpr std::size_t kDigits = 2 * sizeof(Hash128);
+  return name.size() == kDigits + suffix.size() && name.ends_with(suffix) &&
+         name.substr(0, kDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 /// Covers the name, too: a record is not taken for another.
@@ -71,8 +104,14 @@ Descriptor CacheFolder::open(const std::string& name) const {
 Status CacheFolder::replace(const std::string& name, const std::function<bool(const Descriptor&)>& write) const {
   if (path_.empty()) return make_error(ErrorClass::kStorageFailed, ErrorReason::kFileUnreadable, "there is no cache folder");
   if (auto status = make_folder(); !status) return status;
-  const fs::path target = path_ / name, unfinished = path_ / unfinished_name(name);
-  Descriptor file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const fs::path target = path_ / name;
+  fs::path unfinished;
+  Descriptor file;
+  for (int i = 0; i < kMostTries && !file; ++i) {
+    unfinished = path_ / unfinished_name(name);
+    file = make_unfinished(unfinished);
+    if (!file && errno != EEXIST) break;
+  }
   if (!file) return failed(unfinished, "cannot make the file");
   const auto give_up = [&](const char* what) -> Status {
     const Error error = failed(unfinished, what);
@@ -126,11 +165,11 @@ void CacheFolder::trim(std::string_view suffix, std::uint64_t max_bytes, std::si
     const std::string name = it->path().filename().string();
     const auto used = it->last_write_time(gone);
     const bool unfinished = name.ends_with(kUnfinished);
-    if (gone || !it->is_regular_file(gone) || !(unfinished || name.ends_with(suffix))) continue;
-    if (!unfinished)
+    if (gone || !it->is_regular_file(gone) || !(unfinished || is_key_name(name, suffix))) continue;
+    if (unfinished)
+      remove_abandoned(it->path(), used);
+    else
       found.push_back({used, it->file_size(gone), it->path()});
-    else if (fs::file_time_type::clock::now() - used > kAbandoned)
-      fs::remove(it->path(), gone);
   }
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.used > b.used; });
   std::uint64_t bytes = 0;

@@ -82,6 +82,7 @@ void PackCache::write() {
   const auto skipped = [&](const std::string& why) {
     base::log(base::LogLevel::kInfo, "packed_weights_not_kept", "reason=\"" + why + "\"");
   };
+  folder_.trim(kSuffix, kMostBytes, kMostFiles);  // first: writers that died may have left the disk full
   if (folder_.free_bytes() < bytes + kSpareBytes) {
     skipped("the disk of " + folder_.path().string() + " has no room for " + std::to_string(bytes) + " bytes and a GiB to spare");
     return;

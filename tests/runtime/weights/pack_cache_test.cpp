@@ -1,16 +1,20 @@
 // Packed weights on disk: what comes back is what was packed, or nothing, whatever happened to the file; and nothing that goes wrong
 // with the folder is more than a miss.
 #include "runtime/weights/pack_cache.h"
+#include "runtime/base/hash.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch_folder.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace troupe;
@@ -251,25 +255,80 @@ TEST_CASE("two writers at once leave one good file") {
 TEST_CASE("a folder keeps the files that were used last") {
   const fs::path path = fresh_folder("trim");
   const base::CacheFolder folder(path);
-  const auto put = [&](const std::string& name, std::size_t bytes, int age_s) {
-    REQUIRE(folder.replace(name, [&](const base::Descriptor& file) { return base::write_at(file, 0, std::vector<std::byte>(bytes)); }));
-    fs::last_write_time(path / name, fs::file_time_type::clock::now() - std::chrono::seconds(age_s));
+  const auto name = [](std::uint64_t i) { return base::hex(Hash128{i, i}) + ".kind"; };
+  const auto put = [&](const std::string& file_name, std::size_t bytes, int age_s) {
+    REQUIRE(
+        folder.replace(file_name, [&](const base::Descriptor& file) { return base::write_at(file, 0, std::vector<std::byte>(bytes)); }));
+    fs::last_write_time(path / file_name, fs::file_time_type::clock::now() - std::chrono::seconds(age_s));
   };
-  for (int i = 0; i < 5; ++i) put(std::to_string(i) + ".kind", 100, 1000 - i);
-  put("other.suffix", 1000, 5000);
-  put("alive.tmp", 10, 60);
-  put("dead.tmp", 10, 2 * 3600);
-  folder.open("0.kind");  // the oldest is used
+  for (std::uint64_t i = 0; i < 5; ++i) put(name(i), 100, 1000 - static_cast<int>(i));
+  // Of others, who may keep their files here.
+  const std::vector<std::string> strangers = {"thesis.kind", "thesis.tmp", base::hex({1, 1}) + ".other", "x" + name(1), name(1) + ".tmp"};
+  for (const std::string& stranger : strangers) put(stranger, 1000, 100'000);
+  folder.open(name(0));  // the oldest is used
   folder.trim(".kind", 350, 10);
-  const auto there = [&](const char* name) { return fs::exists(path / name); };
-  CHECK((there("0.kind") && there("4.kind") && there("3.kind")));
-  CHECK((!there("1.kind") && !there("2.kind")));
-  CHECK((there("other.suffix") && there("alive.tmp") && !there("dead.tmp")));
+  const auto there = [&](const std::string& file_name) { return fs::exists(path / file_name); };
+  CHECK((there(name(0)) && there(name(4)) && there(name(3))));
+  CHECK((!there(name(1)) && !there(name(2))));
   folder.trim(".kind", 1000, 1);
-  CHECK((there("0.kind") && !there("4.kind")));
+  CHECK((there(name(0)) && !there(name(4))));
   folder.trim(".kind", 1, 0);  // the last one always stays
-  CHECK(there("0.kind"));
+  CHECK(there(name(0)));
+  for (const std::string& stranger : strangers) CHECK(there(stranger));
   base::CacheFolder(path / "absent").trim(".kind", 1, 1);
+}
+
+TEST_CASE("what a dead writer has left is deleted, what a live one writes is not") {
+  const fs::path path = fresh_folder("killed");
+  const base::CacheFolder folder(path);
+  // A child is killed in the middle of its file.
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto hang = [&](const base::Descriptor& file) {
+      const char go = base::write_at(file, 0, std::vector<std::byte>(5000)) ? 1 : 0;
+      if (::write(ready[1], &go, 1) == 1) ::pause();
+      return false;
+    };
+    static_cast<void>(folder.replace("file", hang));
+    ::_exit(1);
+  }
+  char go = 0;
+  REQUIRE(::read(ready[0], &go, 1) == 1);
+  REQUIRE(go == 1);
+  folder.trim(".kind", 1, 1);
+  CHECK(count_files(path) == 1);  // it lives
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK(count_files(path) == 1);
+  REQUIRE(folder.replace("file", [&](const base::Descriptor& file) {
+    folder.trim(".kind", 1, 1);
+    CHECK(count_files(path) == 1);  // the dead one's is gone, this one stays
+    return base::write_at(file, 0, std::vector<std::byte>(10));
+  }));
+  CHECK(fs::file_size(path / "file") == 10);
+  CHECK(count_files(path) == 1);
+  for (const int end : ready) ::close(end);
+}
+
+TEST_CASE("a killed writer's file goes before a start looks for room, and a failed write leaves nothing") {
+  const fs::path folder = fresh_folder("room");
+  Model model;
+  fs::create_directories(folder);
+  write(folder / (base::hex(kContent) + ".packed.1-2.troupe-unfinished"), "of a writer that died");
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100'000, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const std::size_t taken = model.start(folder);  // as on a full disk: the write fails in the middle
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, old);
+  CHECK(taken == 0);
+  CHECK(count_files(folder) == 0);
+  CHECK(model.start(folder) == 0);
+  CHECK(model.start(folder) == kNames.size());
 }
 
 TEST_CASE("records are whole or absent") {
