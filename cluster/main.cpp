@@ -4,7 +4,9 @@
 #include "cluster/option_sources.h"
 #include "cluster/serve_command.h"
 #include "runtime/base/log.h"
+#include "runtime/base/version.h"
 
+#include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <string>
@@ -24,7 +26,7 @@ constexpr const char* kUsage =
     "  bench MODEL   measure prefill, decode, steps, kernels and serving on this machine\n"
     "  options       all options as a Markdown page\n"
     "\n"
-    "'troupe COMMAND --help' lists the options of a command.\n";
+    "'troupe COMMAND --help' lists the options of a command; 'troupe --version' names the version.\n";
 
 int run_with_options(CommandBits command, const std::vector<std::string>& arguments) {
   auto parsed = parse_options(command, arguments, process_environment);
@@ -56,11 +58,16 @@ void open_standard_streams() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that reaches `ulimit -f` is a failed write, not the end of the process
   const std::string command = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   if (command == "serve") return run_with_options(kServe, arguments);
   if (command == "chat") return run_with_options(kChat, arguments);
   if (command == "bench") return run_with_options(kBench, arguments);
+  if (command == "--version") {
+    std::printf("troupe %s\n", std::string(base::version()).c_str());
+    return 0;
+  }
   const bool help = command == "--help" || command == "-h" || command == "help";
   if (command == "options")
     std::fputs(options_markdown().c_str(), stdout);

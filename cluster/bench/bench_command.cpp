@@ -13,6 +13,7 @@
 #include "cluster/option_table.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
+#include "runtime/base/version.h"
 
 #include <algorithm>
 #include <csignal>
@@ -85,7 +86,7 @@ std::string isa_of(const std::string& description) {
 class Bench {
  public:
   explicit Bench(BenchOptions options) : options_(std::move(options)) {
-    report_.version = "0.1.0";
+    report_.version = base::version();
     report_.build = this_build();
     report_.date = date_now();
     report_.machine = this_machine();

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 import unittest
 import urllib.request
 
-from troupe_server import MODEL, PROGRAM, Server, model_name
+from troupe_server import MODEL, PROGRAM, ROOT, Server, model_name
 
 
 def run(*arguments, **environment):
@@ -82,6 +83,8 @@ class Start(unittest.TestCase):
         self.assertEqual(run("dance").returncode, 1)
         self.assertIn("serve", run("--help").stdout)
         self.assertIn("--stall-budget-ms", run("serve", "--help").stdout)
+        version = re.search(r"project\(troupe VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        self.assertEqual(run("--version").stdout, f"troupe {version}\n")
 
     def test_a_config_file_serves(self):
         config = self.file("good.toml", f'model = "{MODEL}"\nport = 0\nserved-model-name = "small"\nkv-memory = "64MiB"\n')
@@ -139,6 +142,25 @@ class Cache(unittest.TestCase):
     def test_a_folder_that_cannot_be_written_stops_nothing(self):
         cached, _ = self.answer("--cache-dir", "/proc/no/such/folder", keeps=False)
         self.assertFalse(cached)
+
+    def test_a_limit_on_file_sizes_stops_nothing(self):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))  # for what is started from here
+        try:
+            server = Server("--kv-memory", "64MiB", "--log-level", "info", "--cache-dir", str(self.folder))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        try:
+            deadline = time.monotonic() + 60
+            while "packed_weights_not_kept" not in server.stderr:
+                self.assertIsNone(server.process.poll(), server.stderr)
+                self.assertLess(time.monotonic(), deadline, server.stderr)
+                time.sleep(0.05)
+            self.assertTrue(server.chat("Name a colour.", 8))
+            self.assertEqual([path.name for path in self.folder.iterdir() if "packed" in path.name], [])
+            server.stop()
+        finally:
+            server.kill()
 
     def test_where_the_folder_is(self):
         home = {"XDG_CACHE_HOME": str(self.folder.parent), "TROUPE_CACHE_DIR": "auto"}
