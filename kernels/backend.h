@@ -87,6 +87,9 @@ class KvCache {
   virtual std::size_t bytes() const = 0;
   /// Copies positions [0, tokens) of `source` to `target` in every layer.
   virtual void copy_block(std::uint32_t source, std::uint32_t target, std::size_t tokens) = 0;
+  /// Takes the memory of a layer's blocks [first, first + count) from the system now rather than when they are first written; bytes stay
+  /// as they are. Best effort, on any thread, also while others compute.
+  virtual void make_resident(std::size_t layer, std::uint32_t first, std::uint32_t count) = 0;
   /// Debug aid: fills a block with 0xff, so that a read of an unwritten slot shows. Bits of results must not change.
   virtual void poison_block(std::uint32_t block) = 0;
 

@@ -39,6 +39,12 @@ void CpuKvCache::copy_block(std::uint32_t source, std::uint32_t target, std::siz
       copy_head(slab(layer, source) + head * head_bytes_, slab(layer, target) + head * head_bytes_, tokens);
 }
 
+void CpuKvCache::make_resident(std::size_t layer, std::uint32_t first, std::uint32_t count) {
+  if (layer >= shape_.layers || first > shape_.blocks || count > shape_.blocks - first)
+    throw std::invalid_argument("kv cache: no such blocks");
+  buffer_.make_resident((layer * shape_.blocks + first) * block_bytes_, count * block_bytes_);
+}
+
 /// Slots behind `tokens` keep what they have.
 void CpuKvCache::copy_head(const std::uint8_t* source, std::uint8_t* target, std::size_t tokens) const {
   const std::size_t dim = shape_.head_dim;

@@ -13,6 +13,7 @@ class CpuKvCache final : public KvCache {
   explicit CpuKvCache(const KvShape& shape);
   std::size_t bytes() const override { return buffer_.size(); }
   void copy_block(std::uint32_t source, std::uint32_t target, std::size_t tokens) override;
+  void make_resident(std::size_t layer, std::uint32_t first, std::uint32_t count) override;
   void poison_block(std::uint32_t block) override;
 
   std::size_t head_bytes() const { return head_bytes_; }    // from kv head to kv head

@@ -32,6 +32,13 @@ PageBuffer::~PageBuffer() {
   if (data_) munmap(data_, mapped_);
 }
 
+void PageBuffer::make_resident(std::size_t offset, std::size_t bytes) const {
+  if (bytes == 0) return;
+  const std::size_t unit = mapped_ % kHugePage == 0 ? kHugePage : 4096;
+  const std::size_t begin = offset / unit * unit, end = (offset + bytes + unit - 1) / unit * unit;
+  madvise(data_ + begin, end - begin, MADV_POPULATE_WRITE);
+}
+
 PageBuffer::PageBuffer(PageBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), mapped_(std::exchange(other.mapped_, 0)) {}
 

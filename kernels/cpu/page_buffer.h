@@ -15,6 +15,8 @@ class PageBuffer {
   ~PageBuffer();
   PageBuffer(PageBuffer&& other) noexcept;
   PageBuffer& operator=(PageBuffer&& other) noexcept;
+  /// Takes the pages of [offset, offset + bytes) now; what they hold stays. Best effort (Linux 5.14 and later), on any thread.
+  void make_resident(std::size_t offset, std::size_t bytes) const;
   std::uint8_t* data() const { return data_; }
   std::size_t size() const { return bytes_; }
 

@@ -1,5 +1,6 @@
 #include "runtime/exec/executor.h"
 
+#include "runtime/exec/kv_residency.h"
 #include "runtime/exec/sampling_step.h"
 #include "runtime/exec/segment_runner.h"
 #include "runtime/exec/sequence_table.h"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace troupe::exec {
@@ -24,6 +26,7 @@ class Executor::State {
     const model::ModelConfig& config = model.config();
     const bool spread = options.kv_format == kernels::KvFormat::kInt8;
     kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format, spread});
+    residency_.emplace(*kv_, KvResidency::usual_ahead(kernels::kv_block_bytes(kv_->shape())));
   }
 
   void enter_epoch(GroupEpoch epoch) {
@@ -46,6 +49,7 @@ class Executor::State {
     result.epoch = plan.epoch;
     result.step = plan.step;
     sequences_.apply(plan, [this](BlockId block) {
+      residency_->used(block);
       if (poison_) kv_->poison_block(block);
     });
     copy_blocks(plan);
@@ -129,6 +133,7 @@ class Executor::State {
   SamplingStep sampling_;
   SequenceTable sequences_;
   std::unique_ptr<kernels::KvCache> kv_;
+  std::optional<KvResidency> residency_;
   GroupEpoch epoch_;
   std::uint64_t next_step_ = 0;  // 0 = no plan may run before the next epoch
   // Of the step that runs.

@@ -44,7 +44,7 @@ void Scheduler::State::on_result(const plan::ForwardResult& result, TimePoint no
   busy_since_.reset();
   if (!in_flight_.empty()) busy_since_ = now;
   ++counters_.steps;
-  cost_.observe(note.load, result.compute_us);
+  cost_.observe(note.load, result.compute_us, note.at_limit);
   if (note.limit_us > 0 && result.compute_us > note.limit_us) ++counters_.stall_overruns;
 
   commit_rows(note);

@@ -12,7 +12,7 @@ constexpr double kDrift = 0.08, kPriorDrift = 0.001;  // of a cost, and of its p
 constexpr double kNoise = 0.05;                       // of a step's time
 constexpr double kNoiseUs = 100.0;
 constexpr double kOutlier = 4.0;       // standard deviations; a step beyond is one that something held up
-constexpr std::size_t kTolerated = 3;  // steps of the last 64 that may exceed the margin
+constexpr std::size_t kTolerated = 1;  // steps of the last 64 that may exceed the margin
 constexpr double kFirstMargin = 1.1, kMostMargin = 1.5;
 }  // namespace
 
@@ -39,8 +39,8 @@ CostModel::Vector CostModel::inputs(const StepLoad& load) {
           static_cast<double>(load.prefill_context)};
 }
 
-void CostModel::observe(const StepLoad& load, std::uint32_t compute_us) {
-  if (load.prefill_tokens > 0) note_error(compute_us / std::max(predict_us(load), 1.0));
+void CostModel::observe(const StepLoad& load, std::uint32_t compute_us, bool at_limit) {
+  if (at_limit) note_error(compute_us / std::max(predict_us(load), 1.0));
   correct(inputs(load), compute_us);
   smoothed_us_ = smoothed_us_ == 0 ? compute_us : 0.9 * smoothed_us_ + 0.1 * compute_us;
 }

@@ -24,9 +24,11 @@ struct StepLoad {
 class CostModel {
  public:
   CostModel();
-  void observe(const StepLoad& load, std::uint32_t compute_us);
+  /// `at_limit`: the step was made as large as its limit let it be; the margin learns from such steps alone, since what holds up a short
+  /// one says little of how far a long one misses.
+  void observe(const StepLoad& load, std::uint32_t compute_us, bool at_limit);
   double predict_us(const StepLoad& load) const;
-  /// Most of the steps with prompt tokens took no longer than predict_us() times this; >= 1.
+  /// Nearly all steps at their limit took no longer than predict_us() times this; >= 1.
   double margin() const { return margin_; }
   /// Largest chunk (0...max_rows) from `position` on with which the step stays within `limit_us`, margin included.
   std::uint32_t largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const;
@@ -42,7 +44,7 @@ class CostModel {
 
   Vector costs_;                             // us a unit of each input
   std::array<Vector, kTerms> covariance_{};  // of costs_
-  std::array<float, 64> ratios_{};           // measured over predicted, of the last steps with prompt tokens
+  std::array<float, 64> ratios_{};           // measured over predicted, of the last steps at their limit
   std::size_t ratios_at_ = 0;
   double margin_;
   double smoothed_us_ = 0;

@@ -26,7 +26,8 @@ struct PlanInFlight {
   std::vector<PlannedSample> samples;
   std::vector<LockId> tail_locks;  // of copies in this plan; released with its result
   StepLoad load;
-  double limit_us = 0;  // stall budget that bound it; 0 = none
+  double limit_us = 0;    // stall budget that bound it; 0 = none
+  bool at_limit = false;  // the stall budget cut a chunk of it
 };
 
 class PlanBuilder {

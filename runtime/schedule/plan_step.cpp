@@ -70,6 +70,7 @@ void Scheduler::State::plan_prefill(PlanBuilder& builder) {
       const StepLoad& load = builder.note().load;
       const std::uint32_t fits = cost_.largest_chunk(load, sequence.planned, rows, limit_us);
       const std::uint32_t least = load.prefill_tokens == 0 ? std::min(options_.min_chunk, rows) : 0;  // prompts go on, whatever it costs
+      builder.note().at_limit |= fits < rows;
       rows = std::max(fits, least);
     }
     if (rows == 0) return;
