@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe::actors {
@@ -35,6 +36,7 @@ class RequestSession final : public ActorBase {
   void on_found(messages::ResponseFound::Reader page);
   void build_prompt();
   void on_slice();
+  void tell_tokens(const std::vector<TokenId>& tokens);
 
   // --- replica and admission ---
   void choose();
@@ -77,6 +79,7 @@ class RequestSession final : public ActorBase {
   wire::PageJoiner<session::FoundResponse> parent_pages_;
   std::optional<session::ParentResponse> parent_;
   std::optional<session::PromptBuilder> builder_;
+  std::optional<std::string> rendered_;  // endpoint tokenize, where the text is wanted
   std::optional<session::Generation> generation_;
   std::uint32_t question_ = 0;  // number of the question last asked; answers and timers of older ones are dropped
   std::uint32_t credit_ = 0, deltas_ = 0;

@@ -71,7 +71,7 @@ void RequestSession::on_admitted(messages::SequenceAdmitted::Reader admitted) {
   if (admitted.getAttempt() != attempt_ || phase_ != Phase::kAdmitting) return;
   phase_ = Phase::kGenerating;
   if (std::exchange(admitted_, true)) return;
-  tell(gateway_, wire::request_admitted(request_.request, generation_->prompt_tokens()));
+  tell(gateway_, wire::request_admitted(request_.request, generation_->prompt_tokens(), admitted.getQueuedRequests()));
   deliver();
 }
 

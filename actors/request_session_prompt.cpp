@@ -54,6 +54,7 @@ void RequestSession::build_prompt() {
     if (!fits) return fail(fits.error());
   }
   builder_ = *std::move(builder);
+  if (request_.endpoint == session::Endpoint::kTokenize && request_.echo) rendered_ = builder_->text();
   parent_.reset();
   send(this, SliceAtom::value);
 }
@@ -65,17 +66,29 @@ void RequestSession::on_slice() {
     return;
   }
   auto prompt = builder_->take_tokens();
-  if (request_.endpoint == session::Endpoint::kTokenize) {
-    phase_ = Phase::kFinishing;
-    tell(gateway_, wire::request_tokenized(request_.request, prompt));
-    quit();
-    return;
-  }
+  if (request_.endpoint == session::Endpoint::kTokenize) return tell_tokens(prompt);
   const auto max_tokens = session::fit_context(prompt.size(), request_.max_tokens, parts_->context_tokens);
   if (!max_tokens) return fail(max_tokens.error());
+  if (request_.score_from != kNone32) {
+    const auto weight = session::fit_scores(prompt.size(), request_.wants_logprobs() ? request_.sampling.top_logprobs + 1 : 1,
+                                            request_.echo ? request_.choices : 1);
+    if (!weight) return fail(weight.error());
+  }
   generation_.emplace(request_, parts_->tokenizer, std::move(prompt), *max_tokens);
   waiting_since_ = now();
   choose();
+}
+
+/// The end of a request that wanted no more than this.
+void RequestSession::tell_tokens(const std::vector<TokenId>& tokens) {
+  phase_ = Phase::kFinishing;
+  std::vector<std::string> texts;
+  if (request_.echo) {
+    for (const TokenId id : tokens) texts.emplace_back(parts_->tokenizer->bytes(id));
+    if (std::holds_alternative<std::vector<TokenId>>(request_.input)) rendered_ = parts_->tokenizer->decode(tokens);
+  }
+  tell(gateway_, wire::request_tokenized(request_.request, tokens, texts, rendered_));
+  quit();
 }
 
 }  // namespace troupe::actors

@@ -115,7 +115,12 @@ wire::Usage RequestSession::usage() const {
   usage.output_tokens = generation_->output_tokens();
   usage.cache = generation_->cache_report();
   if (usage.cache && builder_->template_rewrote()) usage.cache->miss = kv::MissReason::kTemplateRewrote;
-  usage.prompt_logprobs = generation_->prompt_logprobs();
+  if (phase_ == Phase::kFinishing && request_.score_from != kNone32) {
+    usage.prompt_ids = generation_->prompt();
+    usage.prompt_logprobs = generation_->prompt_logprobs();
+    for (const auto* ids : {&usage.prompt_ids, &usage.prompt_logprobs.ids})
+      for (const TokenId id : *ids) usage.prompt_texts.emplace_back(parts_->tokenizer->bytes(id));
+  }
   usage.numerics_changed = numerics_changed_;
   return usage;
 }

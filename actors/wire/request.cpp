@@ -10,11 +10,21 @@ session::InputItem decode(messages::InputItem::Reader item) {
           to_string(item.getArguments())};
 }
 
+kj::ArrayPtr<const kj::byte> bytes_of(const std::string& text) { return {reinterpret_cast<const kj::byte*>(text.data()), text.size()}; }
+
+void write_texts(const std::vector<std::string>& texts, capnp::List<capnp::Data>::Builder out) {
+  for (unsigned i = 0; i < out.size(); ++i) out.set(i, bytes_of(texts[i]));
+}
+
 void write_usage(const Usage& usage, messages::RequestFinished::Builder builder) {
   builder.setPromptTokens(usage.prompt_tokens);
   builder.setOutputTokens(usage.output_tokens);
   if (usage.cache) wire::write(*usage.cache, builder.initCache());
-  if (!usage.prompt_logprobs.chosen.empty()) wire::write(usage.prompt_logprobs, builder.initPromptLogprobs());
+  if (!usage.prompt_ids.empty()) {
+    wire::write(usage.prompt_logprobs, builder.initPromptLogprobs());
+    write_list(usage.prompt_ids, [&](unsigned n) { return builder.initPromptIds(n); });
+    write_texts(usage.prompt_texts, builder.initTokenTexts(static_cast<unsigned>(usage.prompt_texts.size())));
+  }
   builder.setNumericsChanged(usage.numerics_changed);
 }
 
@@ -58,6 +68,9 @@ session::Request decode(messages::SubmitRequest::Reader submit) {
   out.stream = submit.getStream();
   out.credit = submit.getCredit();
   out.key_domains = decode_hashes(submit.getKeyDomains());
+  out.parse_special = submit.getParseSpecial();
+  out.add_special = submit.getAddSpecial();
+  out.generation_prompt = submit.getGenerationPrompt();
   return out;
 }
 
@@ -106,14 +119,18 @@ Message<messages::SubmitRequest> encode(const session::Request& request) {
     builder.setScoreFrom(request.score_from);
     builder.setStream(request.stream);
     builder.setCredit(request.credit);
+    builder.setParseSpecial(request.parse_special);
+    builder.setAddSpecial(request.add_special);
+    builder.setGenerationPrompt(request.generation_prompt);
     write(request.key_domains, builder.initKeyDomains(static_cast<unsigned>(request.key_domains.size())));
   });
 }
 
-Message<messages::RequestAdmitted> request_admitted(RequestId request, std::uint32_t prompt_tokens) {
+Message<messages::RequestAdmitted> request_admitted(RequestId request, std::uint32_t prompt_tokens, std::uint32_t queued_requests) {
   return Message<messages::RequestAdmitted>::build([&](messages::RequestAdmitted::Builder builder) {
     builder.setRequest(request.value);
     builder.setPromptTokens(prompt_tokens);
+    builder.setQueuedRequests(queued_requests);
   });
 }
 
@@ -132,9 +149,9 @@ Message<messages::TokenDelta> token_delta(RequestId request, std::uint32_t numbe
           if (piece.token_ids.empty()) continue;
           write_list(piece.token_ids, [&](unsigned n) { return out.initTokenIds(n); });
           write(piece.logprobs, out.initLogprobs());
-          auto texts = out.initTokenTexts(static_cast<unsigned>(piece.token_texts.size()));
-          for (unsigned t = 0; t < texts.size(); ++t)
-            texts.set(t, kj::arrayPtr(reinterpret_cast<const kj::byte*>(piece.token_texts[t].data()), piece.token_texts[t].size()));
+          write_texts(piece.token_texts, out.initTokenTexts(static_cast<unsigned>(piece.token_texts.size())));
+          write_list(piece.token_offsets, [&](unsigned n) { return out.initTokenOffsets(n); });
+          write_list(piece.controls, [&](unsigned n) { return out.initControls(n); });
         }
       },
       32);
@@ -161,12 +178,15 @@ Message<messages::RequestFinished> request_failed(RequestId request, const Error
   });
 }
 
-Message<messages::RequestFinished> request_tokenized(RequestId request, const std::vector<TokenId>& tokens) {
+Message<messages::RequestFinished> request_tokenized(RequestId request, const std::vector<TokenId>& tokens,
+                                                     const std::vector<std::string>& texts, const std::optional<std::string>& text) {
   return Message<messages::RequestFinished>::build([&](messages::RequestFinished::Builder builder) {
     builder.setRequest(request.value);
     auto list = builder.initOutcome().initTokens(static_cast<unsigned>(tokens.size()));
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, tokens[i]);
     builder.setPromptTokens(static_cast<std::uint32_t>(tokens.size()));
+    if (!texts.empty()) write_texts(texts, builder.initTokenTexts(static_cast<unsigned>(texts.size())));
+    if (text) builder.setText(bytes_of(*text));
   });
 }
 

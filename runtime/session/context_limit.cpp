@@ -8,6 +8,8 @@
 namespace troupe::session {
 namespace {
 
+constexpr std::size_t kMostScores = 1U << 17;
+
 std::string limit_text(std::uint32_t context) {
   return "This model's maximum context length is " + std::to_string(context) + " tokens. However, ";
 }
@@ -38,6 +40,15 @@ Result<std::uint32_t> fit_context(std::size_t prompt, std::uint32_t wanted, std:
                           " in the completion). Please shorten the prompt or ask for fewer tokens.",
                       "messages");
   return wanted;
+}
+
+Status fit_scores(std::size_t prompt, std::size_t entries, std::size_t copies) {
+  if (prompt * entries * copies <= kMostScores) return ok_status();
+  return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue,
+                    "Log-probabilities of " + std::to_string(prompt) + " prompt tokens, " + std::to_string(entries) + " a token, in " +
+                        std::to_string(copies) + " choices are more than " + std::to_string(kMostScores) +
+                        ". Please ask for fewer alternatives or choices, or shorten the prompt.",
+                    "logprobs");
 }
 
 }  // namespace troupe::session

@@ -15,4 +15,7 @@ Status fit_text(std::size_t bytes, std::size_t longest, std::uint32_t context);
 /// Errors: an empty prompt; kContextTooLong with both counts in its text.
 Result<std::uint32_t> fit_context(std::size_t prompt, std::uint32_t wanted, std::uint32_t context);
 
+/// Bounds what log-probabilities of a prompt may weigh: `entries` a token (the chosen one's and the alternatives), in `copies` choices.
+Status fit_scores(std::size_t prompt, std::size_t entries, std::size_t copies);
+
 }  // namespace troupe::session

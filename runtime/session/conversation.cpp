@@ -53,11 +53,42 @@ Conversation continue_conversation(const Conversation& parent, const std::vector
   return next;
 }
 
+namespace {
+
+bool is_call(const InputItem& item) { return item.role == "assistant" && !item.call_id.empty(); }
+
+/// Calls of one turn belong to one message: a call goes to the assistant's message before it, unless it brings a text of its own.
+void add_call(std::vector<text::ChatMessage>& messages, const InputItem& item) {
+  const bool joins = !messages.empty() && messages.back().role == "assistant" && item.text.empty();
+  if (!joins) messages.push_back({.role = "assistant", .content = item.text});
+  messages.back().tool_calls.push_back({item.call_id, item.name, item.arguments});
+}
+
+/// Templates that show the name of the function whose result a message is find it there, though clients send its id only.
+std::string called_function(const std::vector<text::ChatMessage>& messages, const std::string& call_id) {
+  for (auto message = messages.rbegin(); message != messages.rend(); ++message)
+    for (const text::ToolCall& call : message->tool_calls)
+      if (call.id == call_id) return call.name;
+  return {};
+}
+
+}  // namespace
+
 std::vector<text::ChatMessage> to_chat_messages(const Conversation& conversation) {
   std::vector<text::ChatMessage> messages;
   messages.reserve(conversation.items.size() + 1);
-  if (!conversation.instructions.empty()) messages.push_back({"system", conversation.instructions, {}});
-  for (const auto& item : conversation.items) messages.push_back({item.role == "developer" ? "system" : item.role, item.text, item.name});
+  if (!conversation.instructions.empty()) messages.push_back({.role = "system", .content = conversation.instructions});
+  for (const auto& item : conversation.items) {
+    if (is_call(item)) {
+      add_call(messages, item);
+      continue;
+    }
+    const bool result = item.role == "tool";
+    messages.push_back({.role = item.role == "developer" ? "system" : item.role,
+                        .content = item.text,
+                        .name = result && item.name.empty() ? called_function(messages, item.call_id) : item.name,
+                        .tool_call_id = result ? item.call_id : std::string()});
+  }
   return messages;
 }
 

@@ -25,7 +25,8 @@ Result<Conversation> from_record(std::string_view record);
 /// The conversation after the answer of `parent` and the items of the next turn.
 Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions);
 
-/// The messages that a chat template renders: instructions first as a system message; `developer` is the template's `system`.
+/// The messages that a chat template renders: instructions first as a system message; `developer` is the template's `system`; tool calls
+/// that follow each other are one message's.
 std::vector<text::ChatMessage> to_chat_messages(const Conversation& conversation);
 
 }  // namespace troupe::session

@@ -3,6 +3,8 @@
 #include "runtime/kv/block_key.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace troupe::session {
 namespace {
@@ -26,10 +28,42 @@ Generation::Generation(const Request& request, std::shared_ptr<const text::Token
                        std::uint32_t max_tokens)
     : request_(request), tokenizer_(std::move(tokenizer)), prompt_(std::move(prompt)), max_tokens_(max_tokens) {
   choices_.reserve(request.choices);
-  for (std::uint16_t i = 0; i < request.choices; ++i) {
-    choices_.emplace_back(text::StreamDecoder(tokenizer_, request.stops));
-    if (request.echo) piece_of(i).text = tokenizer_->decode(prompt_);
+  for (std::uint16_t i = 0; i < request.choices; ++i) choices_.emplace_back(text::StreamDecoder(tokenizer_, request.stops));
+  echo_due_ = request.echo;
+  if (echo_due_ && scores_complete()) echo_prompt();
+}
+
+bool Generation::scores_complete() const {
+  if (request_.score_from == kNone32) return true;
+  return std::max(request_.score_from, 1U) + prompt_logprobs_.chosen.size() >= prompt_.size();
+}
+
+void Generation::echo_prompt() {
+  echo_due_ = false;
+  const std::string text = text::to_valid_utf8(tokenizer_->decode(prompt_));
+  const bool log = request_.wants_logprobs() && request_.score_from != kNone32;
+  schedule::TopLogprobs none;  // for tokens without a score: the first
+  none.width = log ? request_.sampling.top_logprobs : 0;
+  none.chosen = {std::numeric_limits<float>::quiet_NaN()};
+  none.ids.assign(none.width, kNone32);
+  none.logprobs.assign(none.width, std::numeric_limits<float>::quiet_NaN());
+  const std::size_t unscored = prompt_.size() - prompt_logprobs_.chosen.size();
+  for (std::uint16_t i = 0; i < choices_.size(); ++i) {
+    auto& piece = piece_of(i);
+    piece.text += text;
+    if (!log) continue;
+    for (const TokenId id : prompt_) add_token(piece, choices_[i], id, true);
+    for (std::size_t t = 0; t < unscored; ++t) append_logprobs(piece.logprobs, none, 0, 1);
+    append_logprobs(piece.logprobs, prompt_logprobs_, 0, prompt_logprobs_.chosen.size());
   }
+}
+
+void Generation::add_token(Piece& piece, Choice& choice, TokenId id, bool gives_text) {
+  piece.token_ids.push_back(id);
+  piece.token_texts.emplace_back(tokenizer_->bytes(id));
+  piece.token_offsets.push_back(choice.characters.count());
+  piece.controls.push_back(tokenizer_->is_control(id));
+  if (gives_text) choice.characters.add(piece.token_texts.back());
 }
 
 std::vector<schedule::AdmitSequence> Generation::admissions(std::uint16_t attempt, const Hash128& key_domain) {
@@ -53,6 +87,8 @@ std::vector<schedule::AdmitSequence> Generation::admissions(std::uint16_t attemp
     admit.score_from = request_.score_from;
     return admissions;
   }
+  bool scored = scores_complete();
+  if (!scored) prompt_logprobs_ = {};  // from the start again
   for (std::uint16_t i = 0; i < choices_.size(); ++i) {
     auto& choice = choices_[i];
     if (choice.end) continue;
@@ -64,9 +100,8 @@ std::vector<schedule::AdmitSequence> Generation::admissions(std::uint16_t attemp
     admit.generated = choice.base;
     admit.first_choice = i;
     admit.max_tokens = max_tokens_ == kNone32 ? kNone32 : max_tokens_ - std::min(max_tokens_, choice.base);
-    if (choice.base == 0) admit.score_from = request_.score_from;
+    if (!std::exchange(scored, true)) admit.score_from = request_.score_from;  // one of them does
   }
-  prompt_logprobs_ = {};  // scored again if they are still to come
   return admissions;
 }
 
@@ -92,7 +127,11 @@ bool Generation::on_tokens(const schedule::TokensGenerated& message) {
 }
 
 void Generation::on_scored(const schedule::PromptScored& message) {
-  if (message.attempt == attempt_) append_logprobs(prompt_logprobs_, message.logprobs, 0, message.logprobs.chosen.size());
+  if (message.attempt != attempt_ || scores_complete()) return;
+  TROUPE_CHECK(message.first == std::max(request_.score_from, 1U) + prompt_logprobs_.chosen.size());
+  append_logprobs(prompt_logprobs_, message.logprobs, 0,
+                  std::min<std::size_t>(message.logprobs.chosen.size(), prompt_.size() - message.first));
+  if (echo_due_ && scores_complete()) echo_prompt();
 }
 
 Piece& Generation::piece_of(std::uint16_t index) {
@@ -114,10 +153,8 @@ void Generation::release(std::uint16_t index, text::StreamDecoder::Piece release
     piece.tokens += released.tokens;
     if (log) {
       append_logprobs(piece.logprobs, choice.logprobs, choice.released, released.tokens);
-      for (std::uint32_t i = choice.released; i < choice.released + released.tokens && i < choice.ids.size(); ++i) {
-        piece.token_ids.push_back(choice.ids[i]);
-        piece.token_texts.emplace_back(tokenizer_->bytes(choice.ids[i]));
-      }
+      for (std::uint32_t i = choice.released; i < choice.released + released.tokens && i < choice.ids.size(); ++i)
+        add_token(piece, choice, choice.ids[i], !tokenizer_->is_control(choice.ids[i]));
     }
   }
   choice.released += released.tokens;

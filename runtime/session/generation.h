@@ -1,11 +1,12 @@
 // Generation: all choices of one request while they are generated: ids so far, detokenizer, stop strings, usage, what may be sent.
 // Knows no actors: the RequestSession feeds it TokensGenerated and sends what it hands out. One thread at a time.
 // Invariants: ids of a choice grow without gaps over all attempts; a choice ends once; text behind a stop string is never handed out,
-// its tokens are neither billed nor stored.
+// its tokens are neither billed nor stored. An echoed prompt comes first in each choice, with its log-probabilities where those are wanted.
 #pragma once
 #include "runtime/schedule/admission.h"
 #include "runtime/session/request.h"
 #include "runtime/text/stream_decoder.h"
+#include "runtime/text/utf8.h"
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,9 @@ struct Piece {
   std::uint32_t tokens = 0;
   std::vector<TokenId> token_ids;  // with logprobs only, like the two below
   schedule::TopLogprobs logprobs;
-  std::vector<std::string> token_texts;  // bytes of each token, then of each entry of logprobs.ids
+  std::vector<std::string> token_texts;      // bytes of each token, then of each entry of logprobs.ids
+  std::vector<std::uint32_t> token_offsets;  // characters of the choice's text before each token
+  std::vector<bool> controls;                // whether each token is a control token
 };
 
 enum class ChoiceReason : std::uint16_t { kStop, kLength, kToolCalls, kCancelled };
@@ -59,6 +62,7 @@ class Generation {
   std::vector<TokenId> stored_tokens() const;
   const std::string& stored_text() const { return first_text_; }
   const std::optional<kv::CacheReport>& cache_report() const { return cache_; }
+  /// Of the prompt's tokens from Request::score_from on, but never of the first, which follows nothing.
   const schedule::TopLogprobs& prompt_logprobs() const { return prompt_logprobs_; }
 
  private:
@@ -66,11 +70,16 @@ class Generation {
     explicit Choice(text::StreamDecoder d) : decoder(std::move(d)) {}
     text::StreamDecoder decoder;
     std::vector<TokenId> ids;
-    schedule::TopLogprobs logprobs;  // of all ids; empty unless asked for
-    std::uint32_t base = 0;          // ids there were when the present attempt was admitted
-    std::uint32_t released = 0;      // tokens whose text was handed out
+    schedule::TopLogprobs logprobs;     // of all ids; empty unless asked for
+    std::uint32_t base = 0;             // ids there were when the present attempt was admitted
+    std::uint32_t released = 0;         // tokens whose text was handed out
+    text::CharacterCounter characters;  // of the text of those tokens, an echoed prompt included; with logprobs only
     std::optional<ChoiceEnd> end;
   };
+  bool scores_complete() const;
+  /// Puts the prompt before the text of every choice.
+  void echo_prompt();
+  void add_token(Piece& piece, Choice& choice, TokenId id, bool gives_text);
   void release(std::uint16_t index, text::StreamDecoder::Piece piece);
   void finish(std::uint16_t index, ChoiceReason reason);
   Piece& piece_of(std::uint16_t index);
@@ -86,6 +95,7 @@ class Generation {
   std::optional<Error> failure_;
   std::optional<kv::CacheReport> cache_;
   schedule::TopLogprobs prompt_logprobs_;
+  bool echo_due_ = false;
 };
 
 }  // namespace troupe::session

@@ -81,7 +81,9 @@ Result<PromptBuilder> PromptBuilder::make(const Request& request, const text::Ch
     if (auto error = check_ids(*tokens, vocabulary, "prompt")) return *error;
     builder.tokens_ = *tokens;
   } else if (const auto* text = std::get_if<std::string>(&request.input)) {
-    builder.slices_ = slice_pieces({{*text, false}}, kSliceBytes);
+    const auto bos = builder.tokenizer_->bos();
+    if (request.add_special && builder.tokenizer_->add_bos() && bos) builder.tokens_.push_back(*bos);
+    builder.slices_ = slice_pieces({{*text, request.parse_special}}, kSliceBytes);
   } else if (auto error = builder.start_chat(request, chat_template, parent)) {
     return *error;
   }
@@ -102,7 +104,7 @@ std::optional<Error> PromptBuilder::start_chat(const Request& request, const tex
   } else {
     conversation_ = {request.instructions, items, {}};
   }
-  auto rendered = chat_template.render(to_chat_messages(conversation_), true);
+  auto rendered = chat_template.render(to_chat_messages(conversation_), request.generation_prompt);
   if (!rendered) return rendered.error();
   RenderedText whole(*rendered);
 
@@ -124,6 +126,13 @@ std::optional<Error> PromptBuilder::start_chat(const Request& request, const tex
   }
   slices_ = slice_pieces(whole.pieces_from(known_bytes), kSliceBytes);
   return std::nullopt;
+}
+
+std::string PromptBuilder::text() const {
+  std::string text;
+  for (const auto& slice : slices_)
+    for (const auto& piece : slice) text += piece.text;
+  return text;
 }
 
 bool PromptBuilder::step() {

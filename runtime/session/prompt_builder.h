@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe::session {
@@ -38,6 +39,8 @@ class PromptBuilder {
   std::vector<TokenId> take_tokens() { return std::move(tokens_); }
   /// Bytes of text that are to be tokenized.
   std::size_t text_bytes() const { return text_bytes_; }
+  /// What is to be tokenized, as one text: of a chat its rendered template. Before step().
+  std::string text() const;
   /// Tokens taken over from the parent; 0 without one.
   std::uint32_t inherited() const { return inherited_; }
   /// The parent's earlier turns render differently now, so its ids are of no use behind that place.

@@ -46,11 +46,14 @@ struct Request {
   std::vector<std::string> stops;
   std::vector<TokenId> stop_tokens;
   bool ignore_eos = false;
-  bool echo = false;
+  bool echo = false;  // completions: the prompt comes first; tokenize: texts are wanted too
   std::uint32_t score_from = kNone32;
   bool stream = false;
   std::uint32_t credit = 0;
   std::vector<Hash128> key_domains;
+  bool parse_special = false;     // text: control tokens are recognised in it
+  bool add_special = true;        // text: begins with BOS where the model wants one
+  bool generation_prompt = true;  // items: the template opens the answer
 
   bool wants_logprobs() const { return sampling.top_logprobs != plan::kNoLogprobs; }
 };

@@ -59,4 +59,27 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
+std::string to_valid_utf8(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const Utf8Step step = utf8_step(bytes);
+    text += step.kind == Utf8::kValid ? bytes.substr(0, step.length) : kReplacement;
+    if (step.kind == Utf8::kIncomplete) break;
+    bytes.remove_prefix(step.length);
+  }
+  return text;
+}
+
+void CharacterCounter::add(std::string_view bytes) {
+  rest_ += bytes;
+  std::size_t at = 0;
+  while (at < rest_.size()) {
+    const Utf8Step step = utf8_step(std::string_view(rest_).substr(at));
+    if (step.kind == Utf8::kIncomplete) break;
+    at += step.length;
+    ++count_;
+  }
+  rest_.erase(0, at);
+}
+
 }  // namespace troupe::text

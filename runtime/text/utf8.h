@@ -23,5 +23,19 @@ Utf8Step utf8_step(std::string_view text);
 /// The code point of a valid character.
 std::uint32_t utf8_code_point(std::string_view character);
 void append_utf8(std::string& out, std::uint32_t code_point);
+/// `bytes` as text: each sequence that is no character becomes one U+FFFD, one that is cut off at the end too.
+std::string to_valid_utf8(std::string_view bytes);
+
+/// Counts the characters of a text that comes in pieces of bytes, as to_valid_utf8 makes them.
+class CharacterCounter {
+ public:
+  void add(std::string_view bytes);
+  /// Whole characters so far; the beginning of one is not counted.
+  std::uint32_t count() const { return count_; }
+
+ private:
+  std::string rest_;
+  std::uint32_t count_ = 0;
+};
 
 }  // namespace troupe::text

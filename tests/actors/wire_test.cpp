@@ -256,6 +256,8 @@ TEST_CASE("SubmitRequest") {
   r.stop_tokens = {8};
   r.ignore_eos = r.echo = r.stream = true;
   r.score_from = 9;
+  r.parse_special = true;
+  r.add_special = r.generation_prompt = false;
   r.credit = 10;
   r.key_domains = {{11, 12}};
   using Input = decltype(r.input);
@@ -285,13 +287,14 @@ TEST_CASE("SubmitRequest") {
     CHECK(b.stop_tokens == r.stop_tokens);
     CHECK((b.ignore_eos && b.echo && b.stream));
     CHECK(b.score_from == r.score_from);
+    CHECK((b.parse_special && !b.add_special && !b.generation_prompt));
     CHECK(b.credit == r.credit);
     CHECK(b.key_domains == r.key_domains);
   }
 }
 
 TEST_CASE("RequestFinished tells its one outcome and the usage") {
-  wire::Usage usage{10, 20, kv::CacheReport{{1, 0, 0, 9}, kv::MissReason::kEvicted, 0}, logprobs(), true};
+  wire::Usage usage{10, 20, kv::CacheReport{{1, 0, 0, 9}, kv::MissReason::kEvicted, 0}, {7, 8}, logprobs(), {"a", "\xff"}, true};
   const auto good = wire::request_finished(RequestId{1}, {{session::ChoiceReason::kLength, 20, "END"}}, usage);
   REQUIRE(good->getOutcome().isChoices());
   CHECK(good->getOutcome().getChoices()[0].getReason() == messages::FinishReason::LENGTH);
@@ -301,11 +304,18 @@ TEST_CASE("RequestFinished tells its one outcome and the usage") {
   CHECK(good->getNumericsChanged());
   CHECK(wire::decode(good->getCache()) == *usage.cache);
   check_equal(wire::decode(good->getPromptLogprobs()), usage.prompt_logprobs);
+  CHECK(wire::to_vector<TokenId>(good->getPromptIds()) == usage.prompt_ids);
+  CHECK(good->getTokenTexts()[1][0] == 0xff);
   const auto bad = wire::request_failed(RequestId{1}, error(), {});
   REQUIRE(bad->getOutcome().isError());
   CHECK(wire::decode(bad->getOutcome().getError()) == error());
   CHECK_FALSE(bad->hasCache());
-  CHECK(wire::request_tokenized(RequestId{1}, {1, 2})->getOutcome().getTokens().size() == 2);
+  const auto plain = wire::request_tokenized(RequestId{1}, {1, 2}, {}, std::nullopt);
+  CHECK(plain->getOutcome().getTokens().size() == 2);
+  CHECK_FALSE(plain->hasText());
+  const auto with_texts = wire::request_tokenized(RequestId{1}, {1}, {"\xf0"}, "text");
+  CHECK(with_texts->getTokenTexts()[0][0] == 0xf0);
+  CHECK(with_texts->getText().size() == 4);
 }
 
 TEST_CASE("responses travel in pages") {

@@ -43,6 +43,8 @@ TEST_CASE("a prompt fits, or the error has both counts") {
   CHECK(*fit_context(10, kNone32, 100) == 90);
   CHECK(*fit_context(10, 90, 100) == 90);
   CHECK(*fit_context(10, 90, 0) == 90);
+  CHECK(fit_scores(1000, 21, 1).ok());
+  CHECK(fit_scores(1000, 6, 32).error().parameter == "logprobs");
   CHECK(*fit_context(100, 0, 100) == 0);  // prefill only
   CHECK_FALSE(fit_context(0, 1, 100));
   for (auto [prompt, wanted] : {std::pair{10U, 91U}, {100U, 1U}, {120U, kNone32}}) {

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 using namespace troupe;
 using namespace troupe::session;
 
@@ -144,4 +146,81 @@ TEST_CASE("a failed choice fails the request; cancel ends what runs") {
   CHECK(cancelled.done());
   CHECK(cancelled.ends().at(1).reason == ChoiceReason::kCancelled);
   CHECK(cancelled.ends().at(1).output_tokens == 2);
+}
+
+TEST_CASE("an echoed prompt comes first in each choice, at once") {
+  Request request;
+  request.echo = true;
+  request.choices = 2;
+  auto prompt = bytes("ab\xf0\x9f");  // ends inside a character
+  prompt.insert(prompt.begin(), test::kTinyImStart);
+  Generation generation(request, kTokenizer, prompt, 10);
+  generation.admissions(0, {});
+  generation.on_tokens(tokens("cd", 0, 1));
+  const auto pieces = generation.take_pieces();
+  REQUIRE(pieces.size() == 2);
+  CHECK(pieces[0].text == "<|im_start|>ab\xef\xbf\xbd");
+  CHECK(pieces[1].text ==
+        "<|im_start|>ab\xef\xbf\xbd"
+        "cd");
+  CHECK(pieces[1].tokens == 2);  // those of the prompt are not the answer's
+  CHECK(pieces[0].token_ids.empty());
+}
+
+TEST_CASE("an echoed prompt with log-probabilities waits for its scores, whichever attempt brings them") {
+  Request request;
+  request.echo = true;
+  request.choices = 2;
+  request.score_from = 0;
+  request.sampling.top_logprobs = 1;
+  Generation generation(request, kTokenizer, bytes("a\u00e9b"), 0);
+  CHECK(generation.admissions(0, {}).at(0).score_from == 0);
+  CHECK_FALSE(generation.has_pieces());
+  generation.on_scored({{}, 0, 1, {{-1}, 1, bytes("x"), {-0.5F}}});
+  CHECK_FALSE(generation.has_pieces());
+  const auto again = generation.admissions(1, {});
+  REQUIRE(again.size() == 2);
+  CHECK(again[0].score_from == 0);
+  CHECK(again[1].score_from == kNone32);                          // once is enough
+  generation.on_scored({{}, 0, 2, {{-9}, 1, bytes("z"), {-9}}});  // of the attempt before
+  generation.on_scored({{}, 1, 1, {{-1, -2}, 1, bytes("xy"), {-0.5F, -0.25F}}});
+  CHECK_FALSE(generation.has_pieces());
+  generation.on_scored({{}, 1, 3, {{-3}, 1, bytes("z"), {-0.125F}}});
+  const auto pieces = generation.take_pieces();
+  REQUIRE(pieces.size() == 2);
+  for (const auto& piece : pieces) {
+    CHECK(piece.text == "a\u00e9b");
+    CHECK(piece.token_ids == bytes("a\u00e9b"));
+    CHECK(piece.token_offsets == std::vector<std::uint32_t>{0, 1, 1, 2});
+    REQUIRE(piece.logprobs.chosen.size() == 4);
+    CHECK(std::isnan(piece.logprobs.chosen[0]));
+    CHECK(piece.logprobs.chosen[3] == -3);
+    CHECK(piece.token_texts.size() == 8);
+    CHECK(piece.token_texts[5] == "x");
+  }
+  // Once they are there, a later attempt asks for no scores, and keeps them.
+  CHECK(generation.admissions(2, {}).at(0).score_from == kNone32);
+  CHECK(generation.prompt_logprobs().chosen.size() == 3);
+}
+
+TEST_CASE("offsets count the characters of the text; a control token gives none") {
+  Request request;
+  request.sampling.top_logprobs = 0;
+  Generation generation(request, kTokenizer, bytes("p"), 10);
+  generation.admissions(0, {});
+  auto message = tokens(
+      "\xf0\x9f\x98\x80"
+      "a",
+      0);
+  message.tokens.push_back(test::kTinyImEnd);
+  message.tokens.push_back(bytes("b")[0]);
+  message.logprobs.chosen.assign(7, -1);
+  generation.on_tokens(message);
+  const auto pieces = generation.take_pieces();
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].text ==
+        "\xf0\x9f\x98\x80"
+        "ab");
+  CHECK(pieces[0].token_offsets == std::vector<std::uint32_t>{0, 0, 0, 0, 1, 2, 2});
+  CHECK(pieces[0].controls == std::vector<bool>{false, false, false, false, false, true, false});
 }

@@ -206,3 +206,34 @@ TEST_CASE("the text to tokenize is measured before it is tokenized") {
   const std::size_t scaffolding = bytes("x") - 1;
   CHECK(bytes(std::string(300'000, ' ') + "y") == scaffolding + 300'001);
 }
+
+TEST_CASE("plain text: control tokens only where they are asked for, BOS where the model wants one") {
+  Request request;
+  request.input = std::string("<|im_end|>");
+  const auto plain = build(request, *chat_template());
+  CHECK(std::count(plain.begin(), plain.end(), test::kTinyImEnd) == 0);
+  request.parse_special = true;
+  CHECK(build(request, *chat_template()) == std::vector<TokenId>{test::kTinyImEnd});
+
+  auto vocabulary = test::tiny_vocabulary(320);
+  vocabulary.add_bos = true;
+  const auto tokenizer = text::Tokenizer::make(std::move(vocabulary)).value();
+  const auto first = [&] {
+    auto builder = PromptBuilder::make(request, *chat_template(), tokenizer, nullptr).value();
+    while (builder.step()) {
+    }
+    return builder.take_tokens();
+  };
+  CHECK(first() == std::vector<TokenId>{test::kTinyImStart, test::kTinyImEnd});
+  request.add_special = false;
+  CHECK(first() == std::vector<TokenId>{test::kTinyImEnd});
+}
+
+TEST_CASE("a rendered chat can be read before it is tokenized, with or without the opening of an answer") {
+  auto request = chat({user("hi")});
+  const auto with = PromptBuilder::make(request, *chat_template(), kTokenizer, nullptr).value().text();
+  request.generation_prompt = false;
+  const auto without = PromptBuilder::make(request, *chat_template(), kTokenizer, nullptr).value().text();
+  CHECK(with == without + "<|im_start|>assistant\n");
+  CHECK(without.find("user\nhi<|im_end|>") != std::string::npos);
+}
