@@ -14,6 +14,8 @@ Result<std::unique_ptr<EmbeddedNode>> EmbeddedNode::start(const Options& options
   own.port = 0;
   own.api_key_file.clear();
   own.admin_key_file.clear();
+  own.tls_cert.clear();
+  own.tls_key.clear();
   NodeEvents events;
   events.on_load_progress = [e = embedded.get()](std::size_t done, std::size_t total) { e->report_.progress(done, total); };
   events.on_ready = [e = embedded.get()](const ReadyNode&) { e->settle(""); };

@@ -2,9 +2,9 @@
 #include "cluster/key_file.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/small_file.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <tuple>
 
@@ -12,21 +12,16 @@ namespace troupe::cluster {
 namespace {
 
 constexpr std::size_t kMaxKeyBytes = 512;
-constexpr std::size_t kMaxFileBytes = 1 << 20;  // a device or a wrong file would be read for ever
 
 }  // namespace
 
 Result<std::vector<Hash128>> read_key_file(const std::string& path, const std::string& option) {
-  auto unreadable = [&](const std::string& what) {
+  auto bad = [&](const std::string& what) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kFileUnreadable, "--" + option + " " + path + ": " + what, option);
   };
-  std::ifstream source(path);
-  if (!source) return unreadable("cannot be read; check the path and its permissions");
-  std::string text(kMaxFileBytes + 1, '\0');
-  source.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(source.gcount()));
-  if (text.size() > kMaxFileBytes) return unreadable("has more than " + std::to_string(kMaxFileBytes) + " bytes");
-  std::istringstream file(text);
+  auto text = base::read_small_file(path, option);
+  if (!text.ok()) return text.error();
+  std::istringstream file(*text);
   std::vector<Hash128> keys;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
@@ -34,11 +29,11 @@ Result<std::vector<Hash128>> read_key_file(const std::string& path, const std::s
     if (line.empty() || line.front() == '#') continue;
     const bool odd = std::any_of(line.begin(), line.end(), [](unsigned char c) { return c <= ' ' || c >= 127; });
     if (odd || line.size() > kMaxKeyBytes)
-      return unreadable("line " + std::to_string(number) + ": a key is at most " + std::to_string(kMaxKeyBytes) +
-                        " printable ASCII characters without blanks");
+      return bad("line " + std::to_string(number) + ": a key is at most " + std::to_string(kMaxKeyBytes) +
+                 " printable ASCII characters without blanks");
     keys.push_back(base::hash_text(line));
   }
-  if (source.bad() || keys.empty()) return unreadable("holds no key; write one a line");
+  if (keys.empty()) return bad("holds no key; write one a line");
   return keys;
 }
 

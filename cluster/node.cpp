@@ -7,6 +7,7 @@
 #include "cluster/node_options.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_actor.h"
+#include "gateway/openssl_tls.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
 #include "runtime/base/metrics.h"
@@ -43,6 +44,17 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   replica.watchdog = std::chrono::milliseconds(options.watchdog_ms);
   if (!options.fault.empty()) replica.epochs.restarts = 100'000;  // tests lose the group on purpose
   return spec;
+}
+
+// Null where no certificate is given.
+Result<std::shared_ptr<gateway::TlsContext>> read_tls(const Options& options) {
+  if (options.tls_cert.empty() && options.tls_key.empty()) return std::shared_ptr<gateway::TlsContext>();
+  if (options.tls_cert.empty() || options.tls_key.empty())
+    return make_error(
+        ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
+        options.tls_cert.empty() ? "--tls-key needs --tls-cert, the certificate" : "--tls-cert needs --tls-key, its private key",
+        options.tls_cert.empty() ? "tls-cert" : "tls-key");
+  return gateway::load_tls(options.tls_cert, options.tls_key);
 }
 
 }  // namespace
@@ -90,10 +102,13 @@ void Node::Parts::on_signal() {
 /// All or nothing: a bad file leaves everything as it was.
 void Node::Parts::on_reload() {
   auto keys = read_keys(options);
-  if (!keys) return base::log(base::LogLevel::kError, "reload_failed", "reason=" + base::quoted(keys.error().client_text));
+  auto tls = read_tls(options);
+  for (const Error* error : {keys ? nullptr : &keys.error(), tls ? nullptr : &tls.error()})
+    if (error != nullptr) return base::log(base::LogLevel::kError, "reload_failed", "reason=" + base::quoted(error->client_text));
   base::log(base::LogLevel::kInfo, "reloaded",
             "api_keys=" + std::to_string(keys->api.size()) + " admin_keys=" + std::to_string(keys->admin.size()));
   gateway->set_keys(std::move(*keys));
+  gateway->set_tls(std::move(*tls));
 }
 
 void Node::Parts::on_fatal(int code, const std::string& reason) {
@@ -111,6 +126,8 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   if (!fault) return fault.error();
   auto keys = read_keys(options);
   if (!keys) return keys.error();
+  auto tls = read_tls(options);
+  if (!tls) return tls.error();
   auto model = open_served_model(options.model, options.served_model_name, base::CacheFolder(cache_folder(options, process_environment)));
   if (!model) return model.error();
 
@@ -118,9 +135,11 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   Parts* parts = made.get();
   auto listener = gateway_options(options);
   listener.keys = std::move(*keys);
+  listener.tls = std::move(*tls);
   listener.handle_signals = handle_signals;
   listener.on_signal = [parts] { parts->on_signal(); };
-  if (!options.api_key_file.empty() || !options.admin_key_file.empty()) listener.on_reload = [parts] { parts->on_reload(); };
+  if (!options.api_key_file.empty() || !options.admin_key_file.empty() || listener.tls)
+    listener.on_reload = [parts] { parts->on_reload(); };
   parts->gateway.emplace(std::move(listener), *parts->metrics);
   if (auto status = parts->gateway->listen(); !status) return status.error();
   parts->url = parts->gateway->url();

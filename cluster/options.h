@@ -26,6 +26,7 @@ struct Options {
   std::string api_key_file;
   std::string admin_key_file;
   bool metrics_open = false;
+  std::string tls_cert, tls_key;
   std::vector<std::string> allowed_origins;
   std::vector<std::string> allowed_hosts;
 

@@ -14,6 +14,7 @@ class Gateway::Parts {
   Parts(GatewayOptions given, base::Metrics& metrics)
       : options(std::move(given)), service(options, metrics), server(options.limits, service) {
     service.attach(server);
+    server.use_tls(options.tls);
   }
   const GatewayOptions options;
   Service service;
@@ -49,7 +50,7 @@ std::uint16_t Gateway::port() const { return parts_->server.port(); }
 std::string Gateway::url() const {
   const auto& host = parts_->options.hosts.front();
   bool v6 = host.find(':') != std::string::npos;
-  return "http://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
+  return (parts_->options.tls ? "https://" : "http://") + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
 void Gateway::attach(EnginePort& engine) { parts_->service.live().attach(engine); }
@@ -69,6 +70,10 @@ void Gateway::set_directory(Message<messages::DirectoryChanged> directory) {
 
 void Gateway::set_keys(KeySet keys) {
   parts_->server.post([this, keys = std::move(keys)]() mutable { parts_->service.set_keys(std::move(keys)); });
+}
+
+void Gateway::set_tls(std::shared_ptr<TlsContext> tls) {
+  parts_->server.post([this, tls = std::move(tls)]() mutable { parts_->server.use_tls(std::move(tls)); });
 }
 
 void Gateway::admitted(Message<messages::RequestAdmitted> message) {

@@ -5,6 +5,7 @@
 #include "gateway/access.h"
 #include "gateway/engine_port.h"
 #include "gateway/limits.h"
+#include "gateway/tls.h"
 #include "messages/admission.capnp.h"
 #include "messages/error.h"
 
@@ -28,6 +29,7 @@ struct GatewayOptions {
   std::vector<std::string> allowed_origins;  // see AccessOptions
   std::vector<std::string> allowed_hosts;
   bool metrics_open = false;
+  std::shared_ptr<TlsContext> tls;  // null = plain TCP
   std::uint16_t node = 0;           // upper 16 bits of request ids
   bool handle_signals = false;      // SIGTERM and SIGINT call `on_signal`, or drain() when none is set
   std::function<void()> on_signal;  // on the loop thread
@@ -63,6 +65,8 @@ class Gateway final : public EngineEvents {
   void set_directory(Message<messages::DirectoryChanged> directory);
   /// The keys that are good from now on; open connections and running requests go on.
   void set_keys(KeySet keys);
+  /// Of connections accepted from now on.
+  void set_tls(std::shared_ptr<TlsContext> tls);
   // EngineEvents, any thread; order between calls of one thread is kept.
   void admitted(Message<messages::RequestAdmitted> message) override;
   void delta(Message<messages::TokenDelta> message) override;

@@ -62,14 +62,13 @@ Server::~Server() {
   uv_loop_close(&loop_);
 }
 
-Status Server::listen(const std::string& host, std::uint16_t port, TlsContext* tls) {
+Status Server::listen(const std::string& host, std::uint16_t port) {
   sockaddr_storage address{};
   if (!parse_address(host, port, &address))
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
                       "cannot listen on '" + host + "': give an IPv4 or IPv6 address, e.g. 127.0.0.1, 0.0.0.0 or ::1", "host");
   auto listener = std::make_unique<Listener>();
   listener->server = this;
-  listener->tls = tls;
   listener->socket.data = listener.get();
   uv_tcp_init(&loop_, &listener->socket);
   auto& socket = listener->socket;
@@ -77,8 +76,7 @@ Status Server::listen(const std::string& host, std::uint16_t port, TlsContext* t
   int result = uv_tcp_bind(&socket, reinterpret_cast<sockaddr*>(&address), 0);
   if (result == 0)
     result = uv_listen(reinterpret_cast<uv_stream_t*>(&socket), kBacklog, [](uv_stream_t* stream, int status) {
-      auto* self = static_cast<Listener*>(stream->data);
-      if (status == 0) self->server->accept(*self);
+      if (status == 0) static_cast<Listener*>(stream->data)->server->accept(stream);
     });
   if (result != 0) {
     std::string where = host + " port " + std::to_string(port);
@@ -110,11 +108,11 @@ void Server::on_hangup(std::function<void()> handler) {
       &signals_[2], [](uv_signal_t* handle, int) { static_cast<Server*>(handle->data)->on_hangup_(); }, SIGHUP);
 }
 
-void Server::accept(Listener& listener) {
-  auto* connection = new Connection(*this, next_id_++, listener.tls != nullptr ? listener.tls->accept() : nullptr);
+void Server::accept(uv_stream_t* listener) {
+  auto* connection = new Connection(*this, next_id_++, tls_ ? tls_->accept() : nullptr);
   uv_tcp_init(&loop_, &connection->socket_);
   connections_[connection->id_] = connection;
-  bool accepted = uv_accept(reinterpret_cast<uv_stream_t*>(&listener.socket), connection->stream_handle()) == 0;
+  bool accepted = uv_accept(listener, connection->stream_handle()) == 0;
   sockaddr_storage peer{};
   int size = sizeof peer;
   if (accepted && uv_tcp_getpeername(&connection->socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0)

@@ -25,8 +25,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// `host`: an IPv4 or IPv6 address, or "localhost" (127.0.0.1). Port 0 = any free one. `tls` null = plain TCP.
-  Status listen(const std::string& host, std::uint16_t port, TlsContext* tls = nullptr);
+  /// `host`: an IPv4 or IPv6 address, or "localhost" (127.0.0.1). Port 0 = any free one.
+  Status listen(const std::string& host, std::uint16_t port);
+  /// Of connections accepted from now on; null = plain TCP. Before run(), or on the loop thread.
+  void use_tls(std::shared_ptr<TlsContext> tls) { tls_ = std::move(tls); }
   /// Port of the first listener.
   std::uint16_t port() const { return port_; }
   /// SIGTERM and SIGINT call `handler` on the loop thread. Before run().
@@ -53,14 +55,13 @@ class Server {
   struct Listener {
     uv_tcp_t socket{};
     Server* server = nullptr;
-    TlsContext* tls = nullptr;
   };
   // For connections.
   std::span<char> read_buffer() { return read_buffer_; }
   void add_dirty(Connection* connection) { dirty_.push_back(connection); }
   void forget(Connection* connection);
 
-  void accept(Listener& listener);
+  void accept(uv_stream_t* listener);
   void start_tick();
   void run_tasks();
   void tick();
@@ -79,6 +80,7 @@ class Server {
   std::function<void()> on_signal_;
   std::function<void()> on_hangup_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  std::shared_ptr<TlsContext> tls_;
   std::unordered_map<std::uint64_t, Connection*> connections_;
   std::unordered_map<std::string, std::size_t> per_ip_;
   std::vector<Connection*> dirty_;  // have output for the end of this loop turn

@@ -1,5 +1,5 @@
-// The place of TLS: ciphertext <-> plaintext for one connection, without sockets. A listener without a TlsContext speaks plain
-// TCP. Loop thread.
+// The place of TLS: ciphertext <-> plaintext for one connection, without sockets. A server without a TlsContext speaks plain TCP.
+// Loop thread.
 #pragma once
 #include <memory>
 #include <string>

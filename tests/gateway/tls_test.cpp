@@ -59,11 +59,11 @@ class Echo final : public Application {
 
 struct TlsServer {
   Echo application;
-  ToyContext context;
   Server server;
   std::thread loop;
   explicit TlsServer(const Limits& limits = {}) : server(limits, application) {
-    if (!server.listen("127.0.0.1", 0, &context).ok()) throw std::runtime_error("cannot listen");
+    server.use_tls(std::make_shared<ToyContext>());
+    if (!server.listen("127.0.0.1", 0).ok()) throw std::runtime_error("cannot listen");
     loop = std::thread([this] { server.run(); });
   }
   ~TlsServer() {
