@@ -14,21 +14,54 @@ using jinja::Text;
 using jinja::Value;
 
 constexpr std::size_t kMaxSourceBytes = 1U << 20;
+constexpr std::size_t kMaxJsonDepth = 48;  // of tools and arguments; what a template builds around them may nest as well
 constexpr const char* kChatMl =
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 Value caller_text(const std::string& bytes) { return Value(Text(bytes, Origin::kCaller)); }
 
-Value message_value(const ChatMessage& message) {
-  Dict dict;
-  dict.set(Text("role", Origin::kTemplate), caller_text(message.role));
-  dict.set(Text("content", Origin::kTemplate), caller_text(message.content));
-  if (!message.name.empty()) dict.set(Text("name", Origin::kTemplate), caller_text(message.name));
+Text key(const char* name) { return Text(name, Origin::kTemplate); }
+
+/// In the shape of the chat completions API, which templates are written for.
+Value tool_call_value(const ToolCall& call) {
+  Value arguments = caller_text(call.arguments);
+  try {
+    Value parsed = jinja::from_json(call.arguments, kMaxJsonDepth);
+    if (parsed.dict() != nullptr) arguments = std::move(parsed);
+  } catch (const jinja::TemplateError&) {  // what a model wrote need not be JSON
+  }
+  Dict function, dict;
+  function.set(key("name"), caller_text(call.name));
+  function.set(key("arguments"), std::move(arguments));
+  dict.set(key("id"), caller_text(call.id));
+  dict.set(key("type"), jinja::template_text("function"));
+  dict.set(key("function"), Value(std::move(function)));
   return Value(std::move(dict));
 }
 
-std::string at_line(std::size_t line) { return " (chat template, line " + std::to_string(line) + ")"; }
+Value message_value(const ChatMessage& message) {
+  Dict dict;
+  dict.set(key("role"), caller_text(message.role));
+  dict.set(key("content"), caller_text(message.content));
+  if (!message.name.empty()) dict.set(key("name"), caller_text(message.name));
+  if (!message.tool_call_id.empty()) dict.set(key("tool_call_id"), caller_text(message.tool_call_id));
+  if (message.tool_calls.empty()) return Value(std::move(dict));
+  jinja::List calls;
+  for (const ToolCall& call : message.tool_calls) calls.push_back(tool_call_value(call));
+  dict.set(key("tool_calls"), Value(std::move(calls)));
+  return Value(std::move(dict));
+}
+
+std::string at_line(std::size_t line) { return "chat template, line " + std::to_string(line); }
+
+/// "system, user": so that whoever reads a template's refusal sees which role it may be about.
+std::string roles_of(std::span<const ChatMessage> messages) {
+  constexpr std::size_t kShown = 8;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(messages.size(), kShown); ++i) out += (i > 0 ? ", " : "") + messages[i].role;
+  return messages.size() > kShown ? out + " ..." : out;
+}
 
 }  // namespace
 
@@ -61,7 +94,14 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string so
 ChatTemplate::ChatTemplate(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ChatTemplate::~ChatTemplate() = default;
 
-Result<std::vector<TextPiece>> ChatTemplate::render(std::span<const ChatMessage> messages, bool add_generation_prompt) const {
+Result<std::vector<TextPiece>> ChatTemplate::render(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                                                    const std::string& tools_json) const {
+  Value tools(jinja::None{});
+  try {
+    if (!tools_json.empty()) tools = jinja::from_json(tools_json, kMaxJsonDepth);
+  } catch (const jinja::TemplateError& error) {
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, std::string("tools: ") + error.what(), "tools");
+  }
   jinja::List list;
   for (const ChatMessage& message : messages) list.push_back(message_value(message));
   try {
@@ -70,12 +110,14 @@ Result<std::vector<TextPiece>> ChatTemplate::render(std::span<const ChatMessage>
     interpreter.define("add_generation_prompt", Value(add_generation_prompt));
     interpreter.define("bos_token", jinja::template_text(state_->bos_token));
     interpreter.define("eos_token", jinja::template_text(state_->eos_token));
-    interpreter.define("tools", Value(jinja::None{}));
+    interpreter.define("tools", tools);
     interpreter.define("documents", Value(jinja::None{}));
     return interpreter.run(state_->body).pieces();
   } catch (const jinja::TemplateError& error) {
     const std::string prefix = error.raised ? "" : "the model's chat template cannot render these messages: ";
-    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kTemplate, prefix + error.what() + at_line(error.line), "messages");
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kTemplate,
+                      prefix + error.what() + " (" + at_line(error.line) + "; roles of the messages: " + roles_of(messages) + ")",
+                      "messages");
   }
 }
 

@@ -13,10 +13,17 @@
 
 namespace troupe::text {
 
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text; an object reaches the template as a mapping, anything else as the text it is
+};
 struct ChatMessage {
   std::string role;
   std::string content;
-  std::string name;  // empty = none
+  std::string name = {};                  // empty = none
+  std::string tool_call_id = {};          // of a tool's result; empty = none
+  std::vector<ToolCall> tool_calls = {};  // of an assistant
 };
 
 class ChatTemplate {
@@ -24,8 +31,10 @@ class ChatTemplate {
   /// `source` empty: ChatML. A template that cannot be compiled is an Error with line and reason.
   static Result<std::shared_ptr<const ChatTemplate>> compile(std::string source, std::string bos_token, std::string eos_token);
   ~ChatTemplate();
-  /// A template's raise_exception is ErrorClass::kInvalidRequest with its message. Bounded in steps and output.
-  Result<std::vector<TextPiece>> render(std::span<const ChatMessage> messages, bool add_generation_prompt) const;
+  /// `tools_json`: the tools as a JSON array; empty = none. A template's raise_exception is ErrorClass::kInvalidRequest with its message
+  /// and the roles of the messages. Bounded in steps, bytes and depth; the error says which.
+  Result<std::vector<TextPiece>> render(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                                        const std::string& tools_json = {}) const;
   Hash128 id() const;
 
  private:

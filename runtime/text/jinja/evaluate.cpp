@@ -6,6 +6,11 @@
 
 namespace troupe::text::jinja {
 
+namespace {
+/// What looking at all of an operand costs; containers are charged where they are walked.
+std::size_t reading_cost(const Value& value) { return value.text() != nullptr ? value.text()->size() : 0; }
+}  // namespace
+
 Value Interpreter::evaluate(const Expression& expression) {
   const Nesting nesting(depth_, limits_.depth, expression.line);
   step(expression.line);
@@ -13,11 +18,6 @@ Value Interpreter::evaluate(const Expression& expression) {
   if (value.depth() > limits_.value_depth) throw TemplateError(expression.line, "a value nests too deeply");
   return value;
 }
-
-namespace {
-/// What looking at all of an operand costs; containers are charged where they are walked.
-std::size_t reading_cost(const Value& value) { return value.text() != nullptr ? value.text()->size() : 0; }
-}  // namespace
 
 Value Interpreter::evaluate_node(const Expression& expression) {
   const auto child = [&](std::size_t index) { return evaluate(*expression.children[index]); };
@@ -29,6 +29,13 @@ Value Interpreter::evaluate_node(const Expression& expression) {
       for (const auto& element : expression.children) list.push_back(evaluate(*element));
       return made(std::move(list), expression.line);
     }
+    case ExpressionKind::kTuple: {
+      List list;
+      for (const auto& element : expression.children) list.push_back(evaluate(*element));
+      charge(list.size() * sizeof(Value), expression.line);
+      return Value::tuple(std::move(list));
+    }
+    case ExpressionKind::kCompare: return evaluate_compare(expression);
     case ExpressionKind::kDict: return evaluate_dict(expression);
     case ExpressionKind::kUnary: return evaluate_unary(expression);
     case ExpressionKind::kBinary: {
@@ -47,26 +54,37 @@ Value Interpreter::evaluate_node(const Expression& expression) {
     case ExpressionKind::kConditional:
       if (child(0).truthy()) return child(1);
       return expression.children[2] != nullptr ? child(2) : Value();
-    case ExpressionKind::kAttribute: return attribute(child(0), expression.name, expression.line);
+    case ExpressionKind::kAttribute: return evaluate_attribute(expression);
     case ExpressionKind::kSubscript: return evaluate_subscript(expression);
     case ExpressionKind::kSlice: return evaluate_slice(expression);
     case ExpressionKind::kCall: return evaluate_call(expression);
     case ExpressionKind::kFilter: {
-      const Filter* filter = find_filter(expression.name);
-      if (filter == nullptr) throw TemplateError(expression.line, "there is no filter '" + expression.name + "'");
+      const Filter* filter = find_filter(expression.name);  // the parser has seen that it is there
       const Value input = child(0);
       charge(reading_cost(input), expression.line);
       return filter->apply(*this, input, evaluate_arguments(expression));
     }
     case ExpressionKind::kTest: {
       const Test* test = find_test(expression.name);
-      if (test == nullptr) throw TemplateError(expression.line, "there is no test '" + expression.name + "'");
       const Value input = child(0);
       charge(reading_cost(input), expression.line);
       return Value(test->holds(*this, input, evaluate_arguments(expression)));
     }
   }
   throw TemplateError(expression.line, "an unknown kind of expression");
+}
+
+/// a < b < c: each pair, until one does not hold; every operand is evaluated once.
+Value Interpreter::evaluate_compare(const Expression& expression) {
+  Value left = evaluate(*expression.children[0]), result;
+  for (const auto& [operation, operand] : expression.named) {
+    Value right = evaluate(*operand);
+    charge(reading_cost(left) + reading_cost(right), expression.line);
+    result = apply_binary(*this, operation, left, right, expression.line);
+    if (!result.truthy()) break;
+    left = std::move(right);
+  }
+  return result;
 }
 
 Value Interpreter::evaluate_unary(const Expression& expression) {
@@ -120,17 +138,19 @@ Value bound(const Method& method, const Value& self) {
 }
 }  // namespace
 
+Value Interpreter::evaluate_attribute(const Expression& expression) {
+  const Value value = evaluate(*expression.children[0]);
+  if (const Method* method = find_method(value, expression.name)) return bound(*method, value);
+  return attribute(value, expression.name, expression.line);
+}
+
 Value Interpreter::attribute(const Value& value, const std::string& name, std::size_t line) {
   if (const Undefined* undefined = value.undefined())
     throw TemplateError(line, "'" + undefined->name + "' is undefined, so it has no '" + name + "'");
-  if (const Dict* dict = value.dict()) {
+  const Dict* dict = value.names() != nullptr ? &value.names()->attributes : value.dict();
+  if (dict != nullptr)
     if (const Value* entry = dict->find(name)) return *entry;
-    if (const Method* method = find_dict_method(name)) return bound(*method, value);
-  }
-  if (value.names() != nullptr)
-    if (const Value* entry = value.names()->attributes.find(name)) return *entry;
-  if (value.text() != nullptr)
-    if (const Method* method = find_text_method(name)) return bound(*method, value);
+  if (const Method* method = find_method(value, name)) return bound(*method, value);
   return Value(Undefined{name});
 }
 
@@ -195,7 +215,8 @@ Value Interpreter::evaluate_slice(const Expression& expression) {
   if (const List* list = container.list()) {
     List out;
     for (const std::size_t i : slice_indices(list->size(), begin, end, by, line)) out.push_back((*list)[i]);
-    return made(std::move(out), line);
+    charge(out.size() * sizeof(Value), line);
+    return container.is_tuple() ? Value::tuple(std::move(out)) : Value(std::move(out));
   }
   if (const Text* text = container.text()) {
     const auto offsets = text->character_offsets();

@@ -38,7 +38,7 @@ ExpressionPointer ExpressionParser::parse(bool tuple) {
   nodes_ = 0;
   ExpressionPointer first = conditional();
   if (!tuple || !tokens_.is_symbol(",")) return first;
-  ExpressionPointer list = make(ExpressionKind::kList);
+  ExpressionPointer list = make(ExpressionKind::kTuple);
   list->children.push_back(std::move(first));
   while (tokens_.accept_symbol(",")) {
     if (tokens_.is(TokenKind::kOutputEnd) || tokens_.is(TokenKind::kStatementEnd)) break;
@@ -50,6 +50,13 @@ ExpressionPointer ExpressionParser::parse(bool tuple) {
 ExpressionPointer ExpressionParser::parse_iterable() {
   nodes_ = 0;
   return disjunction();
+}
+
+ExpressionPointer ExpressionParser::parse_filters() {
+  nodes_ = 0;
+  ExpressionPointer chain = filter(make(ExpressionKind::kName, kCapturedName));
+  while (tokens_.accept_symbol("|")) chain = filter(std::move(chain));
+  return chain;
 }
 
 ExpressionPointer ExpressionParser::conditional() {
@@ -92,24 +99,20 @@ ExpressionPointer ExpressionParser::negation() {
 
 ExpressionPointer ExpressionParser::comparison() {
   constexpr std::array<std::string_view, 6> kOperators{"==", "!=", "<", "<=", ">", ">="};
-  ExpressionPointer left = sum();
-  bool compared = false;
+  ExpressionPointer left = sum(), chain;
   for (;;) {
     const bool symbol =
         tokens_.is(TokenKind::kSymbol) && std::find(kOperators.begin(), kOperators.end(), tokens_.peek().value) != kOperators.end();
     const bool not_in = tokens_.is_name("not") && tokens_.peek(1).kind == TokenKind::kName && tokens_.peek(1).value == "in";
-    if (!symbol && !not_in && !tokens_.is_name("in")) return left;
-    if (compared) tokens_.fail("chained comparisons are not supported; use 'and'");
-    compared = true;
+    if (!symbol && !not_in && !tokens_.is_name("in")) return chain != nullptr ? std::move(chain) : std::move(left);
+    if (chain == nullptr) {
+      chain = make(ExpressionKind::kCompare);
+      chain->line = left->line;
+      chain->children.push_back(std::move(left));
+    }
     const std::string name = tokens_.take().value;
     if (not_in) tokens_.take();
-    ExpressionPointer node = binary(ExpressionKind::kBinary, not_in ? "in" : name, std::move(left), sum());
-    if (not_in) {
-      ExpressionPointer inverse = make(ExpressionKind::kUnary, "not");
-      inverse->children.push_back(std::move(node));
-      node = std::move(inverse);
-    }
-    left = std::move(node);
+    chain->named.emplace_back(not_in ? "not in" : name, sum());
   }
 }
 

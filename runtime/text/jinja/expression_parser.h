@@ -9,10 +9,12 @@ namespace troupe::text::jinja {
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
-  /// A whole expression; with `tuple`, "a, b" is a list too.
+  /// A whole expression; with `tuple`, "a, b" is one too.
   ExpressionPointer parse(bool tuple = false);
   /// Without a trailing "if": what a for loop runs over.
   ExpressionPointer parse_iterable();
+  /// "name | name(arguments)": filters of the variable kCapturedName.
+  ExpressionPointer parse_filters();
 
  private:
   ExpressionPointer make(ExpressionKind kind, std::string name = {});
@@ -34,6 +36,7 @@ class ExpressionParser {
   ExpressionPointer postfix(ExpressionPointer inner);
   ExpressionPointer subscript(ExpressionPointer container);
   ExpressionPointer filters_and_tests(ExpressionPointer inner);
+  ExpressionPointer filter(ExpressionPointer inner);
   ExpressionPointer test(ExpressionPointer inner);
   void arguments(Expression& call);
   void test_argument(Expression& test);

@@ -1,11 +1,14 @@
 // Filters: value | name(arguments).
 #include "runtime/text/jinja/builtins.h"
+#include "runtime/text/jinja/list_filters.h"
 #include "runtime/text/jinja/template_error.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 namespace troupe::text::jinja {
 namespace {
@@ -47,8 +50,7 @@ Value join(Interpreter& interpreter, const Value& input, const Arguments& argume
   Text out;
   bool first = true;
   for (Value& element : elements(interpreter, input, arguments.line)) {
-    if (attribute != nullptr)
-      element = interpreter.attribute(element, expect_text(*attribute, "join's attribute", arguments.line).bytes(), arguments.line);
+    if (attribute != nullptr) element = follow_path(interpreter, element, *attribute, arguments.line);
     const Text text = interpreter.text_of(element, arguments.line);
     interpreter.charge(text.size() + between.size(), arguments.line);
     if (!first) out.append(between);
@@ -63,13 +65,28 @@ Value changed(Interpreter& interpreter, const Value& input, const Arguments& arg
   return interpreter.made(kChange(interpreter.text_of(input, arguments.line)), arguments.line);
 }
 
+/// tojson(ensure_ascii=false, indent=none, separators=none, sort_keys=false): transformers' filter, in whose order the arguments come.
 Value json(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   constexpr std::int64_t kMaxIndent = 16;
-  const Value* indent = arguments.find(0, "indent");
-  const std::int64_t width = indent == nullptr || indent->is_none() ? 0 : expect_integer(*indent, "tojson's indent", arguments.line);
-  interpreter.charge(2 * std::size_t{input.weight()}, arguments.line);
-  return interpreter.made(to_json(input, static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, kMaxIndent)), arguments.line),
-                          arguments.line);
+  const std::size_t line = arguments.line;
+  const Value *ascii = arguments.find(0, "ensure_ascii"), *indent = arguments.find(1, "indent");
+  const Value *separators = arguments.find(2, "separators"), *sorted = arguments.find(3, "sort_keys");
+  JsonStyle style;
+  const std::int64_t width = indent == nullptr || indent->is_none() ? 0 : expect_integer(*indent, "tojson's indent", line);
+  style.indent = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, kMaxIndent));
+  style.ascii_only = ascii != nullptr && ascii->truthy();
+  style.sorted_keys = sorted != nullptr && sorted->truthy();
+  style.between_items = Text(style.indent > 0 ? "," : ", ", Origin::kTemplate);
+  style.between_key_and_value = Text(": ", Origin::kTemplate);
+  if (separators != nullptr && !separators->is_none()) {
+    if (separators->list() == nullptr || separators->list()->size() != 2)
+      throw TemplateError(line, "tojson's separators must be two strings");
+    style.between_items = expect_text((*separators->list())[0], "tojson's separator", line);
+    style.between_key_and_value = expect_text((*separators->list())[1], "tojson's separator", line);
+  }
+  const std::size_t separator_bytes = style.between_items.size() + style.between_key_and_value.size() + style.indent * input.depth() + 2;
+  interpreter.charge(std::size_t{input.weight()} * (2 + separator_bytes / 8), line);
+  return interpreter.made(to_json(input, style, line), line);
 }
 
 Value string(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
@@ -130,14 +147,17 @@ Value reverse(Interpreter& interpreter, const Value& input, const Arguments& arg
 Value replaced(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   const Value *from = arguments.find(0, "old"), *to = arguments.find(1, "new");
   if (from == nullptr || to == nullptr) throw TemplateError(arguments.line, "replace needs two strings");
+  const Value* count = arguments.find(2, "count");
   return Value(replace(interpreter, interpreter.text_of(input, arguments.line), interpreter.text_of(*from, arguments.line),
-                       interpreter.text_of(*to, arguments.line), arguments.line));
+                       interpreter.text_of(*to, arguments.line),
+                       count == nullptr || count->is_none() ? -1 : expect_integer(*count, "replace's count", arguments.line),
+                       arguments.line));
 }
 
 Value items(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   if (input.undefined() != nullptr) return Value(List());
   if (input.dict() == nullptr) throw TemplateError(arguments.line, "items needs a mapping");
-  return find_dict_method("items")->call(interpreter, input, arguments);
+  return find_method(input, "items")->call(interpreter, input, {{}, {}, arguments.line});
 }
 
 /// indent(width=4, first=false, blank=false): lines after the first are moved in.
@@ -185,7 +205,7 @@ Value map(Interpreter& interpreter, const Value& input, const Arguments& argumen
       out.push_back(filter->apply(interpreter, element, rest));
       continue;
     }
-    Value found = interpreter.attribute(element, expect_text(*attribute, "map's attribute", arguments.line).bytes(), arguments.line);
+    Value found = follow_path(interpreter, element, *attribute, arguments.line);
     out.push_back(found.undefined() != nullptr && fallback != nullptr ? *fallback : std::move(found));
   }
   return interpreter.made(std::move(out), arguments.line);
@@ -208,8 +228,7 @@ Value select(Interpreter& interpreter, const Value& input, const Arguments& argu
   List out;
   for (const Value& element : elements(interpreter, input, line)) {
     interpreter.step(line);
-    const Value tested =
-        kByAttribute ? interpreter.attribute(element, expect_text(arguments.positional[0], "the attribute", line).bytes(), line) : element;
+    const Value tested = kByAttribute ? follow_path(interpreter, element, arguments.positional[0], line) : element;
     const bool holds = test == nullptr ? tested.truthy() : test->holds(interpreter, tested, rest);
     if (holds == kWanted) out.push_back(element);
   }
@@ -218,14 +237,71 @@ Value select(Interpreter& interpreter, const Value& input, const Arguments& argu
 
 Value unchanged(Interpreter&, const Value& input, const Arguments&) { return input; }
 
+/// What `attr` gives is never a mapping's entry, as in Jinja.
+Value attr(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+  const Value* name = arguments.find(0, "name");
+  if (name == nullptr) throw TemplateError(arguments.line, "attr needs a name");
+  const std::string& wanted = expect_text(*name, "attr's name", arguments.line).bytes();
+  if (input.dict() != nullptr) return Value(Undefined{wanted});
+  return interpreter.attribute(input, wanted, arguments.line);
+}
+
+Value format(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+  const Text pattern = interpreter.text_of(input, arguments.line);
+  return format_percent(interpreter, pattern, arguments);
+}
+
+/// escape: for HTML. The result is a plain string: nothing escapes it a second time, or escapes what it is joined to.
+Value escape(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+  const Text text = interpreter.text_of(input, arguments.line);
+  interpreter.charge(5 * text.size(), arguments.line);
+  Text out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text.bytes()[i];
+    const std::string_view entity = c == '&'    ? "&amp;"
+                                    : c == '<'  ? "&lt;"
+                                    : c == '>'  ? "&gt;"
+                                    : c == '"'  ? "&#34;"
+                                    : c == '\'' ? "&#39;"
+                                                : "";
+    out.append(entity.empty() ? std::string_view(&c, 1) : entity, text.origin(i));
+  }
+  return Value(std::move(out));
+}
+
+/// round(precision=0, method="common"): a float, rounded from its exact value, halves to even.
+Value round(Interpreter&, const Value& input, const Arguments& arguments) {
+  constexpr std::int64_t kMaxPrecision = 30;
+  const Value *precision = arguments.find(0, "precision"), *method = arguments.find(1, "method");
+  if (!input.is_number()) throw TemplateError(arguments.line, std::string("round of a value of type ") + input.type_name());
+  const std::int64_t digits = precision == nullptr ? 0 : expect_integer(*precision, "round's precision", arguments.line);
+  if (digits < 0 || digits > kMaxPrecision) throw TemplateError(arguments.line, "round's precision must be 0 to 30");
+  const std::string how = method == nullptr ? "common" : expect_text(*method, "round's method", arguments.line).bytes();
+  const double number = input.as_real(), scale = std::pow(10.0, static_cast<double>(digits));
+  if (how == "ceil") return Value(std::ceil(number * scale) / scale);
+  if (how == "floor") return Value(std::floor(number * scale) / scale);
+  if (how != "common") throw TemplateError(arguments.line, "round's method must be common, ceil or floor");
+  if (input.real() == nullptr) return input.integer() != nullptr ? input : Value(static_cast<std::int64_t>(number));
+  std::array<char, 400> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.*f", static_cast<int>(digits), number);
+  return Value(std::strtod(buffer.data(), nullptr));
+}
+
 constexpr std::array kFilters{
     Filter{"abs", absolute},
+    Filter{"attr", attr},
+    Filter{"batch", batch},
     Filter{"capitalize", changed<capitalize>},
     Filter{"count", length},
     Filter{"d", otherwise},
     Filter{"default", otherwise},
+    Filter{"dictsort", dictsort},
+    Filter{"e", escape},
+    Filter{"escape", escape},
     Filter{"first", first},
     Filter{"float", real},
+    Filter{"format", format},
+    Filter{"groupby", groupby},
     Filter{"indent", indent},
     Filter{"int", integer},
     Filter{"items", items},
@@ -235,17 +311,24 @@ constexpr std::array kFilters{
     Filter{"list", list},
     Filter{"lower", changed<lower>},
     Filter{"map", map},
+    Filter{"max", extreme<true>},
+    Filter{"min", extreme<false>},
     Filter{"reject", select<false, false>},
     Filter{"rejectattr", select<true, false>},
     Filter{"replace", replaced},
     Filter{"reverse", reverse},
+    Filter{"round", round},
     Filter{"safe", unchanged},
     Filter{"select", select<false, true>},
     Filter{"selectattr", select<true, true>},
+    Filter{"slice", slice},
+    Filter{"sort", sort},
     Filter{"string", string},
+    Filter{"sum", sum},
     Filter{"title", changed<title>},
     Filter{"tojson", json},
     Filter{"trim", trim},
+    Filter{"unique", unique},
     Filter{"upper", changed<upper>},
 };
 

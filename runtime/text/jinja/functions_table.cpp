@@ -3,6 +3,7 @@
 #include "runtime/text/jinja/template_error.h"
 
 #include <array>
+#include <ctime>
 
 namespace troupe::text::jinja {
 namespace {
@@ -33,16 +34,46 @@ Value range(Interpreter& interpreter, const Arguments& arguments) {
   return interpreter.made(std::move(out), arguments.line);
 }
 
-Value make_namespace(Interpreter&, const Arguments& arguments) {
+/// dict(mapping or pairs, name=value ...)
+Dict dict_of(Interpreter& interpreter, const Arguments& arguments) {
+  Dict dict;
+  if (arguments.positional.size() > 1) throw TemplateError(arguments.line, "a mapping is made of at most one value and of named ones");
+  if (!arguments.positional.empty()) {
+    const Value& from = arguments.positional[0];
+    interpreter.charge(from.weight(), arguments.line);
+    if (from.dict() != nullptr) {
+      dict = *from.dict();
+    } else {
+      for (const Value& pair : elements(interpreter, from, arguments.line)) {
+        if (pair.list() == nullptr || pair.list()->size() != 2) throw TemplateError(arguments.line, "a mapping is made of pairs");
+        dict.set(expect_text((*pair.list())[0], "a key of a mapping", arguments.line), (*pair.list())[1]);
+      }
+    }
+  }
+  for (const auto& [name, value] : arguments.named) dict.set(Text(name, Origin::kTemplate), value);
+  return dict;
+}
+
+Value make_namespace(Interpreter& interpreter, const Arguments& arguments) {
   auto names = std::make_shared<Namespace>();
-  for (const auto& [name, value] : arguments.named) names->attributes.set(Text(name, Origin::kTemplate), value);
+  names->attributes = dict_of(interpreter, arguments);
   return Value(std::move(names));
 }
 
-Value make_dict(Interpreter&, const Arguments& arguments) {
-  Dict dict;
-  for (const auto& [name, value] : arguments.named) dict.set(Text(name, Origin::kTemplate), value);
-  return Value(std::move(dict));
+Value make_dict(Interpreter& interpreter, const Arguments& arguments) { return Value(dict_of(interpreter, arguments)); }
+
+/// The time of the rendering in local time, by strftime's pattern (ASCII).
+Value strftime_now(Interpreter& interpreter, const Arguments& arguments) {
+  constexpr std::size_t kMaxPattern = 100;
+  if (arguments.positional.size() != 1) throw TemplateError(arguments.line, "strftime_now needs a format");
+  const Text& pattern = expect_text(arguments.positional[0], "strftime_now's format", arguments.line);
+  if (pattern.size() > kMaxPattern) throw TemplateError(arguments.line, "strftime_now's format is longer than 100 bytes");
+  const std::time_t now = interpreter.now();
+  std::tm local{};
+  if (localtime_r(&now, &local) == nullptr) throw TemplateError(arguments.line, "strftime_now: the time is out of range");
+  std::array<char, 4096> buffer{};
+  const std::size_t length = std::strftime(buffer.data(), buffer.size(), pattern.bytes().c_str(), &local);
+  return interpreter.made(Text(std::string(buffer.data(), length), pattern.weakest_origin()), arguments.line);
 }
 
 struct Row {
@@ -50,7 +81,7 @@ struct Row {
   Value (*call)(Interpreter&, const Arguments&);
 };
 constexpr std::array kFunctions{Row{"dict", make_dict}, Row{"namespace", make_namespace}, Row{"raise_exception", raise_exception},
-                                Row{"range", range}};
+                                Row{"range", range}, Row{"strftime_now", strftime_now}};
 
 }  // namespace
 

@@ -3,7 +3,9 @@
 #pragma once
 #include "runtime/text/jinja/syntax.h"
 
+#include <ctime>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,8 @@ struct Limits {
 
 class Interpreter {
  public:
-  explicit Interpreter(const Limits& limits);
+  /// `now`: seconds since 1970, what strftime_now tells.
+  explicit Interpreter(const Limits& limits, std::time_t now = std::time(nullptr));
   /// A variable that the whole template sees.
   void define(const std::string& name, Value value);
   /// Throws TemplateError.
@@ -27,8 +30,9 @@ class Interpreter {
 
   Value evaluate(const Expression& expression);
   Value call(const Value& function, const Arguments& arguments);
-  /// value.name or value[name]; undefined if there is no such thing.
+  /// value[name], as filters look at it; undefined if there is no such thing.
   Value attribute(const Value& value, const std::string& name, std::size_t line);
+  std::time_t now() const { return now_; }
 
   // Accounting: throw when a limit is passed.
   void step(std::size_t line);
@@ -41,22 +45,31 @@ class Interpreter {
  private:
   enum class Flow { kNext, kBreak, kContinue };
   using Scope = std::map<std::string, Value>;
+  using Scopes = std::vector<Scope>;
   class Nesting;
 
   Flow execute(const Body& body);
   Flow execute(const Statement& statement);
   Flow execute_if(const Statement& statement);
   Flow execute_for(const Statement& statement);
-  void define_macro(const Statement& statement);
-  Value call_macro(const Statement& macro, const Arguments& arguments);
+  Flow execute_with(const Statement& statement);
+  Value execute_call(const Statement& statement);
+  Value make_macro(const Statement& statement);
+  Value call_macro(const Statement& macro, const Scopes& around, const Arguments& arguments);
+  void bind_parameters(const Statement& macro, const Arguments& arguments);
   void set_field(const Statement& statement);
   Text capture(const Body& body);
+  /// capture() in a scope of its own, through the filters of `expression` unless it is null.
+  Value filtered(const Statement& block);
   void bind(const std::vector<std::string>& targets, const Value& value, std::size_t line);
   void print(const Text& text, std::size_t line);
 
   Value evaluate_node(const Expression& expression);
   Value look_up(const std::string& name) const;
+  Value evaluate_compare(const Expression& expression);
   Value evaluate_unary(const Expression& expression);
+  /// value.name: a method goes before an entry, as in Jinja.
+  Value evaluate_attribute(const Expression& expression);
   Value evaluate_subscript(const Expression& expression);
   Value evaluate_slice(const Expression& expression);
   Value evaluate_call(const Expression& expression);
@@ -64,12 +77,13 @@ class Interpreter {
   Arguments evaluate_arguments(const Expression& expression);
 
   Limits limits_;
+  std::time_t now_;
   std::size_t steps_ = 0, work_bytes_ = 0, depth_ = 0;
-  std::vector<Scope> scopes_;
+  Scopes scopes_;  // the first is the template's, the last the innermost
   Text* output_ = nullptr;
 };
 
-/// Both operands of + - * / // % ** ~ == != < <= > >= in.
+/// Both operands of + - * / // % ** ~ == != < <= > >= in, not in.
 Value apply_binary(Interpreter& interpreter, const std::string& operation, const Value& left, const Value& right, std::size_t line);
 
 }  // namespace troupe::text::jinja

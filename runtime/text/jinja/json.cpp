@@ -1,8 +1,14 @@
-// tojson: a Value as JSON text, escaped so that it may stand inside HTML as Jinja does it.
+// tojson, a Value as JSON text; and a caller's JSON text as a Value.
 #include "runtime/text/jinja/template_error.h"
 #include "runtime/text/jinja/value.h"
 
+#include "runtime/text/utf8.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 namespace troupe::text::jinja {
@@ -10,7 +16,7 @@ namespace {
 
 class JsonWriter {
  public:
-  JsonWriter(std::size_t indent, std::size_t line) : indent_(indent), line_(line) {}
+  JsonWriter(const JsonStyle& style, std::size_t line) : style_(style), line_(line) {}
   Text take() { return std::move(out_); }
 
   void write(const Value& value) {
@@ -19,6 +25,8 @@ class JsonWriter {
     if (const Dict* dict = value.dict()) return write_dict(*dict);
     if (value.is_none()) return put("null");
     if (const bool* flag = value.boolean()) return put(*flag ? "true" : "false");
+    if (value.real() != nullptr && !std::isfinite(*value.real()))
+      return put(std::isnan(*value.real()) ? "NaN" : *value.real() > 0 ? "Infinity" : "-Infinity");
     if (!value.is_number()) throw TemplateError(line_, std::string("tojson cannot write a value of type ") + value.type_name());
     out_.append(value.to_text());
   }
@@ -28,7 +36,13 @@ class JsonWriter {
 
   void write_text(const Text& text) {
     put("\"");
-    for (std::size_t i = 0; i < text.size(); ++i) out_.append(escaped(text.bytes()[i]), text.origin(i));
+    for (std::size_t i = 0; i < text.size();) {
+      const std::string_view rest = std::string_view(text.bytes()).substr(i, 4);
+      const Utf8Step step = utf8_step(rest);
+      const bool wide = style_.ascii_only && step.kind == Utf8::kValid && step.length > 1;
+      out_.append(wide ? ascii(utf8_code_point(rest.substr(0, step.length))) : escaped(text.bytes()[i]), text.origin(i));
+      i += wide ? step.length : 1;
+    }
     put("\"");
   }
 
@@ -43,10 +57,15 @@ class JsonWriter {
       case '\f': return "\\f";
       default: break;
     }
-    if (static_cast<unsigned char>(c) >= 0x20) return std::string(1, c);
-    std::array<char, 8> code{};
-    std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
-    return code.data();
+    return static_cast<unsigned char>(c) >= 0x20 ? std::string(1, c) : ascii(static_cast<unsigned char>(c));
+  }
+
+  /// \uXXXX, two of them above the first 65536 characters.
+  static std::string ascii(std::uint32_t code) {
+    if (code >= 0x10000) return ascii(0xd800 + ((code - 0x10000) >> 10)) + ascii(0xdc00 + ((code - 0x10000) & 0x3ff));
+    std::array<char, 8> out{};
+    std::snprintf(out.data(), out.size(), "\\u%04x", static_cast<unsigned>(code));
+    return out.data();
   }
 
   void write_list(const List& list) {
@@ -64,19 +83,21 @@ class JsonWriter {
     if (dict.entries().empty()) return put("{}");
     put("{");
     ++depth_;
-    bool first = true;
-    for (const auto& [key, value] : dict.entries()) {
-      separate(first);
-      first = false;
-      write_text(key);
-      put(": ");
-      write(value);
+    std::vector<const std::pair<Text, Value>*> entries;
+    for (const auto& entry : dict.entries()) entries.push_back(&entry);
+    if (style_.sorted_keys)
+      std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) { return a->first.bytes() < b->first.bytes(); });
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      separate(i == 0);
+      write_text(entries[i]->first);
+      out_.append(style_.between_key_and_value);
+      write(entries[i]->second);
     }
     close("}");
   }
 
   void separate(bool first) {
-    if (!first) put(indent_ > 0 ? "," : ", ");
+    if (!first) out_.append(style_.between_items);
     break_line();
   }
   void close(std::string_view bracket) {
@@ -85,21 +106,65 @@ class JsonWriter {
     put(bracket);
   }
   void break_line() {
-    if (indent_ == 0) return;
+    if (style_.indent == 0) return;
     put("\n");
-    put(std::string(depth_ * indent_, ' '));
+    put(std::string(depth_ * style_.indent, ' '));
   }
 
-  std::size_t indent_, line_, depth_ = 0;
+  const JsonStyle& style_;
+  std::size_t line_, depth_ = 0;
   Text out_;
 };
 
 }  // namespace
 
-Text to_json(const Value& value, std::size_t indent, std::size_t line) {
-  JsonWriter writer(indent, line);
+Text to_json(const Value& value, const JsonStyle& style, std::size_t line) {
+  JsonWriter writer(style, line);
   writer.write(value);
   return writer.take();
+}
+
+namespace {
+Value converted(const nlohmann::ordered_json& json, std::size_t depth_left) {
+  if (json.is_string()) return Value(Text(json.get_ref<const std::string&>(), Origin::kCaller));
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_number_integer()) {
+    if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return Value(json.get<double>());
+    return Value(json.get<std::int64_t>());
+  }
+  if (json.is_number()) return Value(json.get<double>());
+  if (!json.is_structured()) return Value(None{});
+  if (depth_left == 0) throw TemplateError(1, "JSON nests too deeply");
+  if (json.is_array()) {
+    List list;
+    for (const auto& element : json) list.push_back(converted(element, depth_left - 1));
+    return Value(std::move(list));
+  }
+  Dict dict;
+  for (const auto& [key, value] : json.items()) dict.set(Text(key, Origin::kCaller), converted(value, depth_left - 1));
+  return Value(std::move(dict));
+}
+
+/// Refuses nesting before a tree is built, whose destruction would recurse.
+class DepthGuard {
+ public:
+  explicit DepthGuard(std::size_t limit) : limit_(limit) {}
+  bool operator()(int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) const {
+    if (depth > 0 && static_cast<std::size_t>(depth) > limit_) throw TemplateError(1, "JSON nests deeper than " + std::to_string(limit_));
+    return true;
+  }
+
+ private:
+  std::size_t limit_;
+};
+}  // namespace
+
+Value from_json(std::string_view json, std::size_t max_depth) {
+  try {
+    return converted(nlohmann::ordered_json::parse(json, DepthGuard(max_depth)), max_depth);
+  } catch (const nlohmann::json::exception&) {
+    throw TemplateError(1, "a value is no JSON");
+  }
 }
 
 }  // namespace troupe::text::jinja

@@ -3,8 +3,10 @@
 #include "runtime/text/jinja/template_error.h"
 #include "runtime/text/utf8.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+#include <optional>
 
 namespace troupe::text::jinja {
 namespace {
@@ -70,12 +72,59 @@ class Lexer {
   void read_tag() {
     const char kind = source_[at_ + 1];
     if (kind == '#') return skip_comment();
+    if (kind == '%' && read_raw()) return;
     add(kind == '{' ? TokenKind::kOutputBegin : TokenKind::kStatementBegin, "");
     advance(2);
     if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) advance(1);
     const std::string_view close = kind == '{' ? "}}" : "%}";
     depth_ = 0;
     while (!read_close(close)) read_token();
+  }
+
+  /// {% raw %} ... {% endraw %}: what stands between is text. False: another tag.
+  bool read_raw() {
+    const std::optional<RawTag> begin = raw_tag(at_, "raw");
+    if (!begin || begin->right == '+') return false;
+    advance(begin->end - at_);
+    if (begin->right == '-') trim_after(true, false);
+    for (std::size_t end = source_.find("{%", at_); end != std::string_view::npos; end = source_.find("{%", end + 1)) {
+      const std::optional<RawTag> close = raw_tag(end, "endraw");
+      if (!close) continue;
+      std::string_view text = source_.substr(at_, end - at_);
+      if (close->left == '-')
+        text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+      else if (close->left != '+')
+        text = strip_line_start(text);
+      if (!text.empty()) add(TokenKind::kText, std::string(text));
+      advance(close->end - at_);
+      trim_after(close->right == '-', close->right != '+');
+      return true;
+    }
+    fail("'endraw' is missing");
+  }
+
+  struct RawTag {
+    char left, right;  // the blank controls, or '\0'
+    std::size_t end;   // of the tag
+  };
+  /// The tag {% name %} at `at`, which holds "{%".
+  std::optional<RawTag> raw_tag(std::size_t at, std::string_view name) const {
+    const auto skip_blanks = [&] { at = std::min(source_.find_first_not_of(kBlanks, at), source_.size()); };
+    const auto take_control = [&] {
+      const char c = at < source_.size() ? source_[at] : '\0';
+      if (c != '-' && c != '+') return '\0';
+      ++at;
+      return c;
+    };
+    at += 2;
+    const char left = take_control();
+    skip_blanks();
+    if (!source_.substr(at).starts_with(name)) return std::nullopt;
+    at += name.size();
+    skip_blanks();
+    const char right = take_control();
+    if (!source_.substr(at).starts_with("%}")) return std::nullopt;
+    return RawTag{left, right, at + 2};
   }
 
   void skip_comment() {
@@ -136,16 +185,36 @@ class Lexer {
     advance(end - at_);
   }
 
+  /// Digits with single underscores between them; returns where they end. Appends the digits.
+  std::size_t read_digits(std::size_t at, std::string& digits) const {
+    const auto digit_at = [&](std::size_t i) { return i < source_.size() && is_digit(source_[i]); };
+    while (digit_at(at) || (at < source_.size() && source_[at] == '_' && digit_at(at + 1) && at > 0 && is_digit(source_[at - 1]))) {
+      if (source_[at] != '_') digits += source_[at];
+      ++at;
+    }
+    return at;
+  }
+
   void read_number() {
-    std::size_t end = at_;
+    std::string number;
+    std::size_t end = read_digits(at_, number);
     bool real = false;
-    while (end < source_.size() && is_digit(source_[end])) ++end;
     if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) {
       real = true;
-      for (++end; end < source_.size() && is_digit(source_[end]);) ++end;
+      number += '.';
+      end = read_digits(end + 1, number);
     }
-    if (end - at_ > 18) fail("a number with too many digits");
-    add(real ? TokenKind::kReal : TokenKind::kInteger, std::string(source_.substr(at_, end - at_)));
+    if (end + 1 < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
+      const bool sign = source_[end + 1] == '+' || source_[end + 1] == '-';
+      std::string exponent = sign && source_[end + 1] == '-' ? "e-" : "e";
+      if (const std::size_t after = read_digits(end + (sign ? 2 : 1), exponent); is_digit(exponent.back())) {
+        real = true;
+        number += exponent;
+        end = after;
+      }
+    }
+    if (number.size() > (real ? 40U : 18U)) fail("a number with too many digits");
+    add(real ? TokenKind::kReal : TokenKind::kInteger, std::move(number));
     advance(end - at_);
   }
 
@@ -168,13 +237,21 @@ class Lexer {
   /// The escape whose letter stands at `at`; returns the place of its last character.
   std::size_t unescape(std::size_t at, std::string& value) const {
     const char letter = source_[at];
-    constexpr std::string_view kLetters = "ntrbfv0", kBytes("\n\t\r\b\f\v\0", 7);
+    constexpr std::string_view kLetters = "ntrbfva", kBytes = "\n\t\r\b\f\v\a";
     if (const std::size_t index = kLetters.find(letter); index != std::string_view::npos) {
       value += kBytes[index];
       return at;
     }
-    if (letter == 'x' || letter == 'u') {
-      const std::size_t digits = letter == 'x' ? 2 : 4;
+    if (letter >= '0' && letter <= '7') {  // octal, at most three digits
+      std::size_t end = at;
+      std::uint32_t code = 0;
+      for (; end < at + 3 && end < source_.size() && source_[end] >= '0' && source_[end] <= '7'; ++end)
+        code = code * 8 + static_cast<std::uint32_t>(source_[end] - '0');
+      append_utf8(value, code);
+      return end - 1;
+    }
+    if (letter == 'x' || letter == 'u' || letter == 'U') {
+      const std::size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : 8;
       std::uint32_t code = 0;
       for (std::size_t i = 1; i <= digits; ++i) {
         if (at + i >= source_.size() || std::isxdigit(static_cast<unsigned char>(source_[at + i])) == 0)
@@ -182,7 +259,7 @@ class Lexer {
         const char c = source_[at + i];
         code = code * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10);
       }
-      if (code >= 0xd800 && code < 0xe000) fail("an escape in a string that is no character");
+      if ((code >= 0xd800 && code < 0xe000) || code > 0x10ffff) fail("an escape in a string that is no character");
       append_utf8(value, code);
       return at + digits;
     }

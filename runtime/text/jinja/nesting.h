@@ -8,7 +8,7 @@ namespace troupe::text::jinja {
 class Interpreter::Nesting {
  public:
   Nesting(std::size_t& depth, std::size_t limit, std::size_t line) : depth_(depth) {
-    if (depth_ >= limit) throw TemplateError(line, "the template nests too deeply");
+    if (depth_ >= limit) throw TemplateError(line, "the template nests deeper than " + std::to_string(limit) + " evaluations");
     ++depth_;
   }
   ~Nesting() { --depth_; }

@@ -1,4 +1,5 @@
 // Operands: literals, names, brackets, and what may follow them: attributes, subscripts, calls, filters, tests.
+#include "runtime/text/jinja/builtins.h"
 #include "runtime/text/jinja/expression_parser.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ ExpressionPointer ExpressionParser::name_or_constant() {
 ExpressionPointer ExpressionParser::bracketed() {
   const bool square = tokens_.is_symbol("[");
   const std::string close = square ? "]" : ")";
-  ExpressionPointer list = make(ExpressionKind::kList);
+  ExpressionPointer list = make(square ? ExpressionKind::kList : ExpressionKind::kTuple);
   tokens_.take();
   bool comma = false;
   while (!tokens_.is_symbol(close)) {
@@ -138,11 +139,7 @@ void ExpressionParser::arguments(Expression& call) {
 ExpressionPointer ExpressionParser::filters_and_tests(ExpressionPointer inner) {
   for (;;) {
     if (tokens_.accept_symbol("|")) {
-      ExpressionPointer node = make(ExpressionKind::kFilter);
-      node->name = tokens_.expect_name();
-      node->children.push_back(std::move(inner));
-      if (tokens_.is_symbol("(")) arguments(*node);
-      inner = postfix(std::move(node));
+      inner = postfix(filter(std::move(inner)));
     } else if (tokens_.accept_name("is")) {
       inner = test(std::move(inner));
     } else {
@@ -151,10 +148,23 @@ ExpressionPointer ExpressionParser::filters_and_tests(ExpressionPointer inner) {
   }
 }
 
+/// A name that is not in the table is refused here, at the start of the server, not in the middle of some request.
+ExpressionPointer ExpressionParser::filter(ExpressionPointer inner) {
+  ExpressionPointer node = make(ExpressionKind::kFilter);
+  const std::string name = tokens_.expect_name();
+  if (find_filter(name) == nullptr) tokens_.fail("there is no filter '" + name + "'");
+  node->name = name;
+  node->children.push_back(std::move(inner));
+  if (tokens_.is_symbol("(")) arguments(*node);
+  return node;
+}
+
 ExpressionPointer ExpressionParser::test(ExpressionPointer inner) {
   const bool negated = tokens_.accept_name("not");
   ExpressionPointer node = make(ExpressionKind::kTest);
-  node->name = tokens_.is_symbol("==") ? tokens_.take().value : tokens_.expect_name();
+  const std::string name = tokens_.expect_name();
+  if (find_test(name) == nullptr) tokens_.fail("there is no test '" + name + "'");
+  node->name = name;
   node->children.push_back(std::move(inner));
   if (tokens_.is_symbol("("))
     arguments(*node);
@@ -170,8 +180,7 @@ ExpressionPointer ExpressionParser::test(ExpressionPointer inner) {
 void ExpressionParser::test_argument(Expression& test) {
   constexpr std::array<std::string_view, 6> kKeywords{"and", "or", "not", "if", "else", "is"};
   const Token& token = tokens_.peek();
-  const bool keyword = token.kind == TokenKind::kName &&
-                       (token.value == "in" || std::find(kKeywords.begin(), kKeywords.end(), token.value) != kKeywords.end());
+  const bool keyword = token.kind == TokenKind::kName && (std::find(kKeywords.begin(), kKeywords.end(), token.value) != kKeywords.end());
   const bool begins = token.kind == TokenKind::kString || token.kind == TokenKind::kInteger || token.kind == TokenKind::kReal ||
                       (token.kind == TokenKind::kName && !keyword) || tokens_.is_symbol("[") || tokens_.is_symbol("{");
   if (begins) test.children.push_back(postfix(primary()));

@@ -21,11 +21,11 @@ Value concatenate(Interpreter& interpreter, const Value& left, const Value& righ
   return interpreter.made(std::move(text), line);
 }
 
-Value concatenate_lists(Interpreter& interpreter, const List& left, const List& right, std::size_t line) {
-  interpreter.charge((left.size() + right.size()) * sizeof(Value), line);
-  List list = left;
-  list.insert(list.end(), right.begin(), right.end());
-  return Value(std::move(list));
+Value concatenate_lists(Interpreter& interpreter, const Value& left, const Value& right, std::size_t line) {
+  interpreter.charge((left.list()->size() + right.list()->size()) * sizeof(Value), line);
+  List list = *left.list();
+  list.insert(list.end(), right.list()->begin(), right.list()->end());
+  return left.is_tuple() ? Value::tuple(std::move(list)) : Value(std::move(list));
 }
 
 std::int64_t to_integer(const Value& number) {
@@ -94,18 +94,22 @@ bool contains(Interpreter& interpreter, const Value& container, const Value& ele
   throw TemplateError(line, std::string("'in' needs a list, mapping or string, not ") + container.type_name());
 }
 
-Value compare(const std::string& operation, const Value& left, const Value& right, std::size_t line) {
-  int order = 0;
-  if (left.is_number() && right.is_number())
-    order = left.as_real() < right.as_real() ? -1 : left.as_real() > right.as_real() ? 1 : 0;
-  else if (left.text() != nullptr && right.text() != nullptr)
-    order = left.text()->bytes().compare(right.text()->bytes());
-  else
-    no_such_operation(operation, left, right, line);
+Value compare(Interpreter& interpreter, const std::string& operation, const Value& left, const Value& right, std::size_t line) {
+  const int order = order_of(interpreter, left, right, line);
   if (operation == "<") return Value(order < 0);
   if (operation == "<=") return Value(order <= 0);
   if (operation == ">") return Value(order > 0);
   return Value(order >= 0);
+}
+
+Value repeat_list(Interpreter& interpreter, const Value& value, std::int64_t times, std::size_t line) {
+  const List& list = *value.list();
+  List out;
+  for (std::int64_t i = 0; i < times && !list.empty(); ++i) {
+    interpreter.charge(list.size() * sizeof(Value), line);
+    out.insert(out.end(), list.begin(), list.end());
+  }
+  return value.is_tuple() ? Value::tuple(std::move(out)) : Value(std::move(out));
 }
 
 Value repeat(Interpreter& interpreter, const Text& text, std::int64_t times, std::size_t line) {
@@ -119,18 +123,46 @@ Value repeat(Interpreter& interpreter, const Text& text, std::int64_t times, std
 
 }  // namespace
 
+int order_of(Interpreter& interpreter, const Value& left, const Value& right, std::size_t line) {
+  if (left.is_number() && right.is_number()) {
+    if (left.integer() != nullptr && right.integer() != nullptr)
+      return *left.integer() < *right.integer() ? -1 : *left.integer() > *right.integer() ? 1 : 0;
+    return left.as_real() < right.as_real() ? -1 : left.as_real() > right.as_real() ? 1 : 0;
+  }
+  if (left.text() != nullptr && right.text() != nullptr) {
+    interpreter.charge(std::min(left.text()->size(), right.text()->size()), line);
+    return left.text()->bytes().compare(right.text()->bytes());
+  }
+  if (left.list() == nullptr || right.list() == nullptr || left.is_tuple() != right.is_tuple()) no_such_operation("<", left, right, line);
+  const List &a = *left.list(), &b = *right.list();
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    interpreter.step(line);
+    if (!equal(interpreter, a[i], b[i], line)) return order_of(interpreter, a[i], b[i], line);
+  }
+  return a.size() < b.size() ? -1 : a.size() > b.size() ? 1 : 0;
+}
+
 Value apply_binary(Interpreter& interpreter, const std::string& operation, const Value& left, const Value& right, std::size_t line) {
   if (operation == "==") return Value(equal(interpreter, left, right, line));
   if (operation == "!=") return Value(!equal(interpreter, left, right, line));
   if (operation == "~") return concatenate(interpreter, left, right, line);
   if (operation == "in") return Value(contains(interpreter, right, left, line));
-  if (operation[0] == '<' || operation[0] == '>') return compare(operation, left, right, line);
+  if (operation == "not in") return Value(!contains(interpreter, right, left, line));
+  if (operation[0] == '<' || operation[0] == '>') return compare(interpreter, operation, left, right, line);
+  if (operation == "%" && left.text() != nullptr) {
+    const bool several = right.is_tuple();
+    return format_percent(interpreter, *left.text(), {several ? *right.list() : List{right}, {}, line});
+  }
   if (left.is_number() && right.is_number()) return arithmetic(operation, left, right, line);
   if (operation == "+" && left.text() != nullptr && right.text() != nullptr) return concatenate(interpreter, left, right, line);
-  if (operation == "+" && left.list() != nullptr && right.list() != nullptr)
-    return concatenate_lists(interpreter, *left.list(), *right.list(), line);
-  if (operation == "*" && left.text() != nullptr && right.integer() != nullptr)
-    return repeat(interpreter, *left.text(), *right.integer(), line);
+  if (operation == "+" && left.list() != nullptr && right.list() != nullptr && left.is_tuple() == right.is_tuple())
+    return concatenate_lists(interpreter, left, right, line);
+  if (operation == "*" && (left.integer() != nullptr || right.integer() != nullptr)) {
+    const Value& repeated = left.integer() != nullptr ? right : left;
+    const std::int64_t times = left.integer() != nullptr ? *left.integer() : *right.integer();
+    if (repeated.text() != nullptr) return repeat(interpreter, *repeated.text(), times, line);
+    if (repeated.list() != nullptr) return repeat_list(interpreter, repeated, times, line);
+  }
   no_such_operation(operation, left, right, line);
 }
 

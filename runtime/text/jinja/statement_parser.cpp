@@ -72,6 +72,9 @@ class StatementParser {
     if (tokens_.accept_name("for")) return parse_for();
     if (tokens_.accept_name("set")) return parse_set();
     if (tokens_.accept_name("macro")) return parse_macro();
+    if (tokens_.accept_name("call")) return parse_call();
+    if (tokens_.accept_name("with")) return parse_with();
+    if (tokens_.accept_name("filter")) return parse_filter();
     if (tokens_.accept_name("generation")) return parse_generation();
     for (const auto& [name, kind] : {std::pair("break", StatementKind::kBreak), std::pair("continue", StatementKind::kContinue)}) {
       if (!tokens_.accept_name(name)) continue;
@@ -111,9 +114,11 @@ class StatementParser {
     if (tokens_.accept_name("if")) statement.filter = expressions_.parse();
     if (tokens_.is_name("recursive")) tokens_.fail("recursive loops are not supported");
     end_tag();
+    const std::size_t begin = tokens_.position();
     ++loops_;
     statement.body = parse_body({"else", "endfor"});
     --loops_;
+    statement.wants.loop = tokens_.had_name(begin, "loop");
     if (tokens_.accept_name("else")) {
       end_tag();
       statement.otherwise = parse_body({"endfor"});
@@ -125,8 +130,10 @@ class StatementParser {
   /// a, or a, b, or (a, b)
   void parse_targets(Statement& statement) {
     const bool brackets = tokens_.accept_symbol("(");
-    do statement.targets.push_back(tokens_.expect_name());
-    while (tokens_.accept_symbol(","));
+    do {
+      if (brackets && tokens_.is_symbol(")")) break;  // (a, b,)
+      statement.targets.push_back(tokens_.expect_name());
+    } while (tokens_.accept_symbol(","));
     if (brackets) tokens_.expect_symbol(")");
   }
 
@@ -144,6 +151,7 @@ class StatementParser {
     }
     if (statement.kind != StatementKind::kSet || statement.targets.size() != 1) tokens_.fail("expected '='");
     statement.kind = StatementKind::kSetBlock;
+    if (tokens_.accept_symbol("|")) statement.expression = expressions_.parse_filters();
     end_tag();
     statement.body = parse_body({"endset"});
     take_end("endset");
@@ -153,25 +161,74 @@ class StatementParser {
   Statement parse_macro() {
     Statement statement = make(StatementKind::kMacro);
     statement.targets.push_back(tokens_.expect_name());
+    parse_parameters(statement);
+    end_tag();
+    parse_macro_body(statement, "endmacro");
+    return statement;
+  }
+
+  void parse_parameters(Statement& statement) {
     tokens_.expect_symbol("(");
     while (!tokens_.is_symbol(")")) {
       std::string name = tokens_.expect_name();
       ExpressionPointer otherwise = tokens_.accept_symbol("=") ? expressions_.parse() : nullptr;
+      if (otherwise == nullptr && !statement.parameters.empty() && statement.parameters.back().second != nullptr)
+        tokens_.fail("a parameter without a default follows one that has one");
       statement.parameters.emplace_back(std::move(name), std::move(otherwise));
       if (!tokens_.accept_symbol(",")) break;
     }
     tokens_.expect_symbol(")");
-    end_tag();
+  }
+
+  void parse_macro_body(Statement& statement, std::string_view end) {
+    const std::size_t begin = tokens_.position();
     const std::size_t loops = std::exchange(loops_, 0);  // a macro's body is in no loop of its caller
-    statement.body = parse_body({"endmacro"});
+    statement.body = parse_body({end});
     loops_ = loops;
-    take_end("endmacro");
+    statement.wants.varargs = tokens_.had_name(begin, "varargs");
+    statement.wants.kwargs = tokens_.had_name(begin, "kwargs");
+    statement.wants.caller = tokens_.had_name(begin, "caller");
+    take_end(end);
+  }
+
+  /// {% call(parameters) macro(arguments) %}
+  Statement parse_call() {
+    Statement statement = make(StatementKind::kCall);
+    statement.targets.emplace_back("caller");
+    if (tokens_.is_symbol("(")) parse_parameters(statement);
+    statement.expression = expressions_.parse();
+    if (statement.expression->kind != ExpressionKind::kCall) tokens_.fail("expected a call");
+    end_tag();
+    parse_macro_body(statement, "endcall");
+    return statement;
+  }
+
+  Statement parse_with() {
+    Statement statement = make(StatementKind::kWith);
+    while (!tokens_.is(TokenKind::kStatementEnd)) {
+      std::string name = tokens_.expect_name();
+      tokens_.expect_symbol("=");
+      statement.parameters.emplace_back(std::move(name), expressions_.parse());
+      if (!tokens_.accept_symbol(",")) break;
+    }
+    end_tag();
+    statement.body = parse_body({"endwith"});
+    take_end("endwith");
+    return statement;
+  }
+
+  Statement parse_filter() {
+    Statement statement = make(StatementKind::kFilter);
+    statement.expression = expressions_.parse_filters();
+    end_tag();
+    statement.body = parse_body({"endfilter"});
+    take_end("endfilter");
     return statement;
   }
 
   /// {% generation %} marks, for training, what the assistant said; it prints its body.
   Statement parse_generation() {
-    Statement statement = make(StatementKind::kScope);
+    Statement statement = make(StatementKind::kWith);
     end_tag();
     statement.body = parse_body({"endgeneration"});
     take_end("endgeneration");

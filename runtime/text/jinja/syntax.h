@@ -12,10 +12,12 @@ namespace troupe::text::jinja {
 enum class ExpressionKind {
   kLiteral,      // value
   kName,         // name
-  kList,         // children; tuples too
+  kList,         // children
+  kTuple,        // children
   kDict,         // children: key, value, key, value ...
   kUnary,        // name: "-" "+" "not"; 1 child
   kBinary,       // name: an operator; 2 children
+  kCompare,      // children: the first operand; named: each next one under its operator
   kAnd,          // 2 children
   kOr,           // 2 children
   kConditional,  // children: condition, then, else (may be null)
@@ -46,9 +48,11 @@ enum class StatementKind {
   kFor,       // targets, expression, filter (may be null), body, otherwise
   kSet,       // targets, expression
   kSetField,  // targets[0] is the namespace, targets[1] the field; expression
-  kSetBlock,  // targets[0], body
-  kMacro,     // targets[0] is its name; parameters, body
-  kScope,     // body: a block that prints what is in it
+  kSetBlock,  // targets[0], body, expression: filters of kCapturedName (may be null)
+  kMacro,     // targets[0] is its name; parameters, body, wants
+  kCall,      // expression: a call; parameters and body: the macro that it gets as `caller`
+  kWith,      // parameters: variables of the body
+  kFilter,    // expression: filters of kCapturedName; body
   kBreak,
   kContinue,
 };
@@ -63,8 +67,14 @@ struct Statement {
   std::vector<std::string> targets;
   ExpressionPointer expression, filter;
   std::vector<std::pair<std::string, ExpressionPointer>> parameters;  // defaults may be null
+  struct {
+    bool varargs = false, kwargs = false, caller = false, loop = false;
+  } wants;  // what the text of a macro or loop asks for by these names: only that is made, and only that may be given
   Body body, otherwise;
 };
+
+/// The variable that holds a block's text while its filters run; no template can write this name.
+inline constexpr const char* kCapturedName = " captured";
 
 inline constexpr std::size_t kMaxNesting = 64;            // of statements; of brackets four times that
 inline constexpr std::size_t kMaxExpressionNodes = 1000;  // in one expression

@@ -14,6 +14,10 @@ bool TokenStream::accept_name(std::string_view name) {
   take();
   return true;
 }
+bool TokenStream::had_name(std::size_t begin, std::string_view name) const {
+  const auto first = tokens_.begin() + static_cast<std::ptrdiff_t>(begin), last = tokens_.begin() + static_cast<std::ptrdiff_t>(at_);
+  return std::any_of(first, last, [&](const Token& token) { return token.kind == TokenKind::kName && token.value == name; });
+}
 void TokenStream::expect_symbol(std::string_view symbol) {
   if (!accept_symbol(symbol)) fail("expected '" + std::string(symbol) + "'");
 }

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 namespace troupe::text::jinja {
 namespace {
@@ -12,11 +14,28 @@ namespace {
 std::string real_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  std::array<char, 40> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  std::string out(buffer.data(), end);
-  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  std::array<char, 400> buffer{};
+  const auto write = [&](std::chars_format format) {
+    return std::string(buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format).ptr);
+  };
+  const std::string scientific = write(std::chars_format::scientific);
+  const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
+  if (exponent < -4 || exponent >= 16) return scientific;
+  std::string out = write(std::chars_format::fixed);
+  if (out.find('.') == std::string::npos) out += ".0";
   return out;
+}
+
+/// How repr writes a control character; empty: as it is.
+std::string control_escape(char c) {
+  if (c == '\n') return "\\n";
+  if (c == '\r') return "\\r";
+  if (c == '\t') return "\\t";
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte >= 0x20 && byte != 0x7f) return {};
+  std::array<char, 8> code{};
+  std::snprintf(code.data(), code.size(), "\\x%02x", static_cast<unsigned>(byte));
+  return code.data();
 }
 
 /// Python's repr: texts in quotes. The interpreter bounds the depth of values.
@@ -27,17 +46,20 @@ void append_repr(Text& out, const Value& value) {
     put(single ? "'" : "\"");
     for (std::size_t i = 0; i < text->size(); ++i) {
       const char c = text->bytes()[i];
-      const std::string_view escaped = c == '\n' ? "\\n" : c == '\t' ? "\\t" : c == '\'' && single ? "\\'" : c == '\\' ? "\\\\" : "";
-      out.append(escaped.empty() ? std::string_view(&c, 1) : escaped, text->origin(i));
+      const std::string escaped = c == '\'' && single ? "\\'" : c == '\\' ? "\\\\" : control_escape(c);
+      out.append(escaped.empty() ? std::string_view(&c, 1) : std::string_view(escaped), text->origin(i));
     }
     put(single ? "'" : "\"");
   } else if (const List* list = value.list()) {
-    put("[");
+    put(value.is_tuple() ? "(" : "[");
     for (std::size_t i = 0; i < list->size(); ++i) {
       if (i > 0) put(", ");
       append_repr(out, (*list)[i]);
     }
-    put("]");
+    if (value.is_tuple())
+      put(list->size() == 1 ? ",)" : ")");
+    else
+      put("]");
   } else if (const Dict* dict = value.dict()) {
     put("{");
     bool first = true;
@@ -49,6 +71,8 @@ void append_repr(Text& out, const Value& value) {
       append_repr(out, entry);
     }
     put("}");
+  } else if (value.undefined() != nullptr) {
+    put("Undefined");
   } else {
     out.append(value.to_text());
   }
@@ -57,18 +81,28 @@ void append_repr(Text& out, const Value& value) {
 }  // namespace
 
 void Dict::set(Text key, Value value) {
-  for (auto& [known, entry] : entries_) {
-    if (known.bytes() != key.bytes()) continue;
-    entry = std::move(value);
+  const std::size_t at = place(key.bytes());
+  if (at < entries_.size()) {
+    entries_[at].second = std::move(value);
     return;
   }
   entries_.emplace_back(std::move(key), std::move(value));
+  if (entries_.size() <= kSmall) return;
+  for (std::size_t i = places_.size(); i < entries_.size(); ++i) places_.emplace(entries_[i].first.bytes(), i);
 }
 
 const Value* Dict::find(std::string_view key) const {
-  for (const auto& [known, entry] : entries_)
-    if (known.bytes() == key) return &entry;
-  return nullptr;
+  const std::size_t at = place(key);
+  return at < entries_.size() ? &entries_[at].second : nullptr;
+}
+
+std::size_t Dict::place(std::string_view key) const {
+  if (!places_.empty()) {
+    const auto found = places_.find(key);
+    return found == places_.end() ? entries_.size() : found->second;
+  }
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry.first.bytes() == key; });
+  return static_cast<std::size_t>(found - entries_.begin());
 }
 
 const Value* Arguments::find(std::size_t index, std::string_view name) const {
@@ -85,6 +119,11 @@ Value::Value(Text text) {
 Value::Value(List list) : depth_(1) {
   for (const Value& part : list) add_part(part);
   storage_ = std::make_shared<const List>(std::move(list));
+}
+Value Value::tuple(List list) {
+  Value out(std::move(list));
+  out.tuple_ = true;
+  return out;
 }
 Value::Value(Dict dict) : depth_(1) {
   for (const auto& [key, part] : dict.entries()) {
@@ -140,7 +179,7 @@ bool operator==(const Value& a, const Value& b) {
   if (a.integer() != nullptr && b.integer() != nullptr) return *a.integer() == *b.integer();
   if (a.is_number() && b.is_number()) return a.as_real() == b.as_real();
   if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() == b.text()->bytes();
-  if (a.list() != nullptr && b.list() != nullptr) return *a.list() == *b.list();
+  if (a.list() != nullptr && b.list() != nullptr) return a.is_tuple() == b.is_tuple() && *a.list() == *b.list();
   if (a.dict() != nullptr && b.dict() != nullptr) {
     const auto& entries = a.dict()->entries();
     return entries.size() == b.dict()->entries().size() && std::all_of(entries.begin(), entries.end(), [&](const auto& entry) {

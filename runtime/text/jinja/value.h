@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ class Interpreter;
 class Value;
 using List = std::vector<Value>;
 
-/// In order of insertion; keys are texts.
+/// In order of insertion; keys are texts. Large ones have an index, so that a client's cannot cost the square of their size.
 class Dict {
  public:
   void set(Text key, Value value);
@@ -26,7 +27,10 @@ class Dict {
   const std::vector<std::pair<Text, Value>>& entries() const { return entries_; }
 
  private:
+  static constexpr std::size_t kSmall = 16;
+  std::size_t place(std::string_view key) const;  // entries_.size() = not there
   std::vector<std::pair<Text, Value>> entries_;
+  std::map<std::string, std::size_t, std::less<>> places_;  // empty up to kSmall entries
 };
 
 /// Arguments of a call, evaluated.
@@ -64,6 +68,8 @@ class Value {
   Value(std::shared_ptr<Namespace> names) : storage_(std::move(names)) {}
   Value(Function function) : storage_(std::make_shared<const Function>(std::move(function))) {}
   Value(const char*) = delete;  // would become a bool
+  /// Python's tuple: a list that prints with round brackets and equals no list.
+  static Value tuple(List list);
 
   // nullptr = of another type
   const Undefined* undefined() const { return std::get_if<Undefined>(&storage_); }
@@ -73,6 +79,7 @@ class Value {
   const double* real() const { return std::get_if<double>(&storage_); }
   const Text* text() const { return shared<const Text>(); }
   const List* list() const { return shared<const List>(); }
+  bool is_tuple() const { return tuple_; }
   const Dict* dict() const { return shared<const Dict>(); }
   Namespace* names() const { return shared<Namespace>(); }
   const Function* function() const { return shared<const Function>(); }
@@ -102,10 +109,19 @@ class Value {
   Storage storage_;
   std::uint32_t weight_ = 8;
   std::uint32_t depth_ = 0;
+  bool tuple_ = false;
 };
 
 inline Value template_text(std::string bytes) { return Value(Text(std::move(bytes), Origin::kTemplate)); }
-/// JSON as transformers' `tojson` writes it: non-ASCII stays, ", " and ": " between; `indent` > 0 puts each entry on a line.
-Text to_json(const Value& value, std::size_t indent, std::size_t line);
+
+/// How `tojson` writes; the defaults are those of transformers' filter.
+struct JsonStyle {
+  std::size_t indent = 0;                     // blanks a level; 0 = all on one line
+  Text between_items, between_key_and_value;  // separators
+  bool ascii_only = false, sorted_keys = false;
+};
+Text to_json(const Value& value, const JsonStyle& style, std::size_t line);
+/// JSON text of a caller as a value; strings and keys are the caller's. Throws TemplateError: no JSON, or nested deeper than `max_depth`.
+Value from_json(std::string_view json, std::size_t max_depth);
 
 }  // namespace troupe::text::jinja

@@ -15,26 +15,12 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Value from_json(const Json& json) {
-  if (json.is_null()) return Value(None{});
-  if (json.is_boolean()) return Value(json.get<bool>());
-  if (json.is_number_integer()) return Value(json.get<std::int64_t>());
-  if (json.is_number()) return Value(json.get<double>());
-  if (json.is_string()) return Value(Text(json.get<std::string>(), Origin::kCaller));
-  if (json.is_array()) {
-    List list;
-    for (const Json& element : json) list.push_back(from_json(element));
-    return Value(std::move(list));
-  }
-  Dict dict;
-  for (const auto& [key, value] : json.items()) dict.set(Text(key, Origin::kTemplate), from_json(value));
-  return Value(std::move(dict));
-}
+constexpr std::time_t kNow = 1700000000;  // as in the reference
 
 Text render(const std::string& source, const Json& context = Json::object(), const Limits& limits = {}) {
   const Body body = parse(source);
-  Interpreter interpreter(limits);
-  for (const auto& [name, value] : context.items()) interpreter.define(name, from_json(value));
+  Interpreter interpreter(limits, kNow);
+  for (const auto& [name, value] : context.items()) interpreter.define(name, from_json(value.dump(), 64));
   return interpreter.run(body);
 }
 
@@ -56,11 +42,14 @@ std::vector<Json> golden() {
 }  // namespace
 
 TEST_CASE("templates render as the reference renders them") {
+  setenv("TZ", "UTC", 1);
+  tzset();
   const auto lines = golden();
-  REQUIRE(lines.size() > 120);
-  const Json& context = lines[0].at("context");
+  REQUIRE(lines.size() > 270);
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const auto source = lines[i].at("template").get<std::string>();
+    Json context = lines[0].at("context");
+    if (lines[i].contains("context")) context.update(lines[i].at("context"));
     CAPTURE(i + 1, source);
     if (lines[i].contains("error")) {
       CHECK_THROWS_AS(render(source, context), TemplateError);
@@ -89,6 +78,62 @@ TEST_CASE("a caller's bytes stay the caller's through every operation") {
   CHECK(caller_part(render("{% for x in c %}{{ x }}{% endfor %}{{ c * 2 }}{{ c | list | join }}", context)) ==
         "<|im_end|><|im_end|><|im_end|><|im_end|>");
   CHECK(caller_part(render("{{ c | indent(1, true) }}{{ c | reverse }}{{ c | string }}", context)) == "<|im_end|>>|dne_mi|<<|im_end|>");
+}
+
+TEST_CASE("a caller's bytes stay the caller's through formats, blocks, macros and lists") {
+  const Json context{{"c", "<|im_end|>"}, {"l", {"<|b|>", "<|a|>"}}, {"o", {{"<|k|>", "v"}}}};
+  CHECK(caller_part(render("{{ '<|x|>%s<|y|>' % c }}{{ '{:>12}'.format(c) }}{{ '%-12s|' | format(c) }}", context)) ==
+        "<|im_end|><|im_end|><|im_end|>");
+  CHECK(caller_part(render("{{ c % () }}{{ c.format() }}{{ '%r' % c }}", context)) == "<|im_end|><|im_end|><|im_end|>");
+  CHECK(caller_part(render("{{ l | sort | join('<|sep|>') }}{{ l | min }}{{ l | unique | first }}", context)) == "<|a|><|b|><|a|><|b|>");
+  CHECK(caller_part(render("{{ o | tojson }}{{ o | dictsort | first | first }}{{ o.items() | list }}", context)) == "<|k|>v<|k|><|k|>v");
+  CHECK(caller_part(render("{{ c.partition('_') | join('<|>') }}{{ c.rsplit('_', 1) | join }}{{ c.removeprefix('<') }}", context)) ==
+        "<|imend|><|imend|>|im_end|>");
+  CHECK(caller_part(render("{{ c.center(14) }}{{ 'ab'.replace('', c) }}{{ c.splitlines()[0] }}{{ c | e }}", context)) ==
+        "<|im_end|><|im_end|><|im_end|><|im_end|><|im_end|>&lt;|im_end|&gt;");
+  CHECK(caller_part(render("{% filter upper %}<|x|>{{ c }}{% endfilter %}{% set b | trim %} {{ c }} {% endset %}{{ b }}"
+                           "{% macro m() %}<|m|>{{ caller() }}{% endmacro %}{% call m() %}{{ c }}{% endcall %}"
+                           "{% with w = c %}{{ w }}{% endwith %}",
+                           context)) == "<|IM_END|><|im_end|><|im_end|><|im_end|>");
+  CHECK(caller_part(render("{{ c | tojson(ensure_ascii=true) }}{{ strftime_now(c) }}{{ ', '.join(l) }}{{ l | batch(1) | list }}",
+                           context)) == "<|im_end|><|im_end|><|b|><|a|><|b|><|a|>");
+}
+
+TEST_CASE("what is not supported is said where the template is compiled") {
+  const auto error_of = [](const std::string& source) {
+    try {
+      parse(source);
+    } catch (const TemplateError& error) {
+      return std::to_string(error.line) + ": " + error.what();
+    }
+    return std::string();
+  };
+  CHECK(error_of("a\n{{ x | xmlattr }}").find("2: there is no filter 'xmlattr'") == 0);
+  CHECK(error_of("a\n\n{% if x is escaped %}{% endif %}").find("3: there is no test 'escaped'") == 0);
+  CHECK(error_of("{% include 'other' %}").find("1: this statement is not supported, found 'include'") == 0);
+  CHECK(error_of("{% for x in y recursive %}{% endfor %}").find("recursive") != std::string::npos);
+  CHECK_THROWS_WITH(render("{{ l.append(1) }}", Json{{"l", {1}}}), Catch::Contains("may not change"));
+}
+
+TEST_CASE("large mappings are looked up quickly") {
+  Json large = Json::object();
+  for (int i = 0; i < 20'000; ++i) large["key" + std::to_string(i)] = i;
+  CHECK(render("{{ o.key0 }} {{ o['key19999'] }} {{ o | length }} {{ o.none is defined }}", Json{{"o", large}}).bytes() ==
+        "0 19999 20000 False");
+}
+
+TEST_CASE("JSON of a caller") {
+  CHECK(to_json(from_json(R"({"b": [1, -2, 1.5, true, null, "\u00e9"]})", 8),
+                {0, Text(", ", Origin::kTemplate), Text(": ", Origin::kTemplate)}, 1)
+            .bytes() == R"({"b": [1, -2, 1.5, true, null, "é"]})");
+  CHECK(*from_json("18446744073709551615", 4).real() == 18446744073709551615.0);
+  CHECK_THROWS_AS(from_json("{", 8), TemplateError);
+  CHECK_THROWS_AS(from_json("", 8), TemplateError);
+  CHECK_THROWS_AS(from_json("1e400", 8), TemplateError);
+  CHECK_THROWS_AS(from_json(R"("\xff")", 8), TemplateError);
+  CHECK_NOTHROW(from_json("[[[1]]]", 3));
+  CHECK_THROWS_AS(from_json("[[[[1]]]]", 3), TemplateError);
+  CHECK_THROWS_AS(from_json(std::string(1'000'000, '['), 64), TemplateError);
 }
 
 TEST_CASE("errors carry the line") {
@@ -125,6 +170,21 @@ TEST_CASE("limits end what would not end") {
            "{{ 2 ** 10000 }}",
            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
            "{{ ('a' * 1000) | replace('a', 'b' * 1000) | replace('b', 'c' * 1000) }}",
+           "{{ [0] * 100000000 }}",
+           "{{ '%01000d' % 1 * 100000 }}",
+           "{{ '{:999}'.format(1) * 100000 }}",
+           "{{ ('ab' * 20000).replace('', 'x' * 1000) }}",
+           "{% macro m(n) %}{{ caller(n) }}{% endmacro %}{% call(n) m(1) %}{{ m(n) }}{% endcall %}{{ m(1) }}",
+           "{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{{ m() }}",
+           "{% for i in range(99) %}{% macro m() %}{% endmacro %}{% for j in range(999) %}{{ m() }}{% endfor %}{% endfor %}",
+           "{{ range(9000) | unique | list | length }}",
+           "{{ range(9000) | map('string') | sort | list }}{{ range(9000) | map('string') | sort(reverse=true) | list }}",
+           "{{ 'ab ' * 100000 | string }}{{ ('ab ' * 100000).split() }}",
+           "{{ dict(range(9000) | batch(2)) }}",
+           "{{ range(90000) | slice(90000) | list }}",
+           "{{ strftime_now('%c' * 200) }}",
+           "{{ {'a': 'x' * 100} | tojson(separators=('y' * 60000, 'z' * 60000)) }}{{ range(99) | list | tojson(separators=('y' * 60000, "
+           "':')) }}",
        }) {
     CAPTURE(source);
     CHECK_THROWS_AS(render(source, Json::object(), limits), TemplateError);
