@@ -57,6 +57,7 @@ session::Request decode(messages::SubmitRequest::Reader submit) {
     case messages::SubmitRequest::Input::TOKENS: out.input = to_vector<TokenId>(input.getTokens()); break;
   }
   out.instructions = to_string(submit.getInstructions());
+  out.tools_json = to_string(submit.getToolsJson());
   out.sampling = decode(submit.getSampling());
   out.choices = submit.getChoices();
   out.max_tokens = submit.getMaxTokens();
@@ -108,6 +109,7 @@ Message<messages::SubmitRequest> encode(const session::Request& request) {
       for (unsigned i = 0; i < list.size(); ++i) list.set(i, tokens[i]);
     }
     if (!request.instructions.empty()) builder.setInstructions(to_text(request.instructions));
+    if (!request.tools_json.empty()) builder.setToolsJson(to_text(request.tools_json));
     write(request.sampling, builder.initSampling());
     builder.setChoices(request.choices);
     builder.setMaxTokens(request.max_tokens);

@@ -23,18 +23,20 @@ std::string to_record(const Conversation& conversation) {
     if (!item.arguments.empty()) entry["arguments"] = item.arguments;
     items.push_back(std::move(entry));
   }
-  const json record{
-      {"version", 1}, {"instructions", conversation.instructions}, {"items", std::move(items)}, {"output", conversation.output}};
+  json record{{"version", 1}, {"instructions", conversation.instructions}, {"items", std::move(items)}, {"output", conversation.output}};
+  if (!conversation.tools_json.empty()) record["tools"] = conversation.tools_json;
   return record.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<Conversation> from_record(std::string_view record) {
   const json parsed = json::parse(record, nullptr, false);
-  if (parsed.is_discarded() || !parsed.is_object() || parsed.value("version", 0) != 1) return corrupted("record is not version 1");
+  if (parsed.is_discarded() || !parsed.is_object()) return corrupted("record is no object");
   try {
+    if (parsed.at("version") != 1) return corrupted("record is not version 1");
     Conversation conversation;
     conversation.instructions = parsed.at("instructions").get<std::string>();
     conversation.output = parsed.at("output").get<std::string>();
+    conversation.tools_json = parsed.value("tools", "");
     for (const auto& entry : parsed.at("items"))
       conversation.items.push_back({entry.at("role").get<std::string>(), entry.at("text").get<std::string>(), entry.value("name", ""),
                                     entry.value("call_id", ""), entry.value("arguments", "")});
@@ -44,8 +46,10 @@ Result<Conversation> from_record(std::string_view record) {
   }
 }
 
-Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions) {
+Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions,
+                                   std::string tools_json) {
   Conversation next;
+  next.tools_json = std::move(tools_json);
   next.instructions = std::move(instructions);
   next.items = parent.items;
   next.items.push_back({.role = "assistant", .text = parent.output, .name = {}, .call_id = {}, .arguments = {}});

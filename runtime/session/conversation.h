@@ -12,9 +12,10 @@
 namespace troupe::session {
 
 struct Conversation {
-  std::string instructions;      // of this response only: they are not inherited
+  std::string instructions;      // of this response only: they are not inherited, nor are the tools
   std::vector<InputItem> items;  // from the root of the tree on, this response's input included
   std::string output;            // text of the answer
+  std::string tools_json = {};   // as the template got them; empty = none
   friend bool operator==(const Conversation&, const Conversation&) = default;
 };
 
@@ -23,7 +24,8 @@ std::string to_record(const Conversation& conversation);
 Result<Conversation> from_record(std::string_view record);
 
 /// The conversation after the answer of `parent` and the items of the next turn.
-Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions);
+Conversation continue_conversation(const Conversation& parent, const std::vector<InputItem>& items, std::string instructions,
+                                   std::string tools_json = {});
 
 /// The messages that a chat template renders: instructions first as a system message; `developer` is the template's `system`; tool calls
 /// that follow each other are one message's.

@@ -100,17 +100,17 @@ std::optional<Error> PromptBuilder::start_chat(const Request& request, const tex
     auto read = from_record(parent->record);
     if (!read) return read.error();
     before = *std::move(read);
-    conversation_ = continue_conversation(*before, items, request.instructions);
+    conversation_ = continue_conversation(*before, items, request.instructions, request.tools_json);
   } else {
-    conversation_ = {request.instructions, items, {}};
+    conversation_ = {request.instructions, items, {}, request.tools_json};
   }
-  auto rendered = chat_template.render(to_chat_messages(conversation_), request.generation_prompt);
+  auto rendered = chat_template.render(to_chat_messages(conversation_), request.generation_prompt, request.tools_json);
   if (!rendered) return rendered.error();
   RenderedText whole(*rendered);
 
   std::size_t known_bytes = 0;
   if (before && parent->template_id == chat_template.id()) {
-    auto rendered_before = chat_template.render(to_chat_messages(*before), true);
+    auto rendered_before = chat_template.render(to_chat_messages(*before), true, before->tools_json);
     if (rendered_before) {
       RenderedText old(*rendered_before);
       const std::size_t old_prompt_bytes = old.size();

@@ -40,6 +40,7 @@ struct Request {
   std::uint32_t elapsed_ms = 0;
   std::variant<std::vector<InputItem>, std::string, std::vector<TokenId>> input;
   std::string instructions;
+  std::string tools_json;  // an array, for the template; empty = none
   plan::SamplingParameters sampling;
   std::uint16_t choices = 1;
   std::uint32_t max_tokens = kNone32;  // a choice; kNone32 = to the end of the context; 0 = prefill only

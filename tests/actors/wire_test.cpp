@@ -249,6 +249,7 @@ TEST_CASE("SubmitRequest") {
   r.deadline_ms = 4;
   r.elapsed_ms = 5;
   r.instructions = "be kind";
+  r.tools_json = R"([{"type":"function"}])";
   r.sampling = sampling();
   r.choices = 6;
   r.max_tokens = 7;
@@ -280,6 +281,7 @@ TEST_CASE("SubmitRequest") {
     CHECK(b.deadline_ms == r.deadline_ms);
     CHECK(b.elapsed_ms == r.elapsed_ms);
     CHECK(b.instructions == r.instructions);
+    CHECK(b.tools_json == r.tools_json);
     CHECK(b.sampling == r.sampling);
     CHECK(b.choices == r.choices);
     CHECK(b.max_tokens == r.max_tokens);

@@ -16,9 +16,10 @@ TEST_CASE("a conversation survives its record") {
 }
 
 TEST_CASE("a foreign record is corrupted, not an exception") {
-  for (const char* record :
-       {"", "{", "[]", "{}", R"({"version":2})", R"({"version":1})", R"({"version":1,"instructions":3,"output":"","items":[]})",
-        R"({"version":1,"instructions":"","output":"","items":[{"role":"user"}]})"}) {
+  for (const char* record : {"", "{", "[]", "{}", R"({"version":2})", R"({"version":"1"})",
+                             R"({"version":1,"instructions":"","output":"","items":[],"tools":[]})", R"({"version":1})",
+                             R"({"version":1,"instructions":3,"output":"","items":[]})",
+                             R"({"version":1,"instructions":"","output":"","items":[{"role":"user"}]})"}) {
     CAPTURE(record);
     const auto read = from_record(record);
     REQUIRE_FALSE(read);
@@ -64,4 +65,36 @@ TEST_CASE("text that no context can hold is refused by its size") {
   REQUIRE_FALSE(result);
   CHECK(result.error().error_class == ErrorClass::kContextTooLong);
   for (const char* part : {" 100 tokens", "1001 bytes", " 1000."}) CHECK(result.error().client_text.find(part) != std::string::npos);
+}
+
+TEST_CASE("tool calls of one turn are one message, and results know their function") {
+  const Conversation conversation{"",
+                                  {{"user", "Weather?", "", "", ""},
+                                   {"assistant", "Let me see.", "", "", ""},
+                                   {"assistant", "", "weather", "c1", R"({"city": "Ulm"})"},
+                                   {"assistant", "", "now", "c2", "{}"},
+                                   {"tool", "21", "", "c1", ""},
+                                   {"tool", "noon", "", "c2", ""},
+                                   {"tool", "?", "", "made-up", ""},
+                                   {"assistant", "And again:", "now", "c3", "{}"}},
+                                  ""};
+  const auto messages = to_chat_messages(conversation);
+  REQUIRE(messages.size() == 6);
+  CHECK(messages[1].content == "Let me see.");
+  REQUIRE(messages[1].tool_calls.size() == 2);
+  CHECK(messages[1].tool_calls[0].name == "weather");
+  CHECK(messages[1].tool_calls[1].id == "c2");
+  CHECK(messages[2].name == "weather");
+  CHECK(messages[2].tool_call_id == "c1");
+  CHECK(messages[3].name == "now");
+  CHECK(messages[4].name.empty());
+  CHECK(messages[5].content == "And again:");
+  CHECK(messages[5].tool_calls.size() == 1);
+}
+
+TEST_CASE("tools are kept with the response that had them") {
+  const Conversation first{"", {{"user", "Hi", "", "", ""}}, "Hello", R"([{"type":"function"}])"};
+  CHECK(from_record(to_record(first)).value() == first);
+  CHECK(continue_conversation(first, {}, "").tools_json.empty());
+  CHECK(continue_conversation(first, {}, "", "[]").tools_json == "[]");
 }
