@@ -40,6 +40,7 @@ double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_
 struct LoadClient::Call {
   int socket = -1;
   std::string request;  // what is left to send
+  std::string refused;  // why there is no connection
   HttpAnswer answer;
   CallResult result;
   double deadline = 0;
@@ -70,7 +71,10 @@ void LoadClient::start(const std::vector<ChatMessage>& messages, std::uint32_t m
   Call& opened = *call;
   calls_.push_back(std::move(call));
   auto connected = connect_to(server_);
-  if (!connected) return finish(opened, connected.error().client_text);
+  if (!connected) {  // run() tells it: `done` may start the next call, and that one is refused, too
+    opened.refused = connected.error().client_text;
+    return;
+  }
   opened.socket = *connected;
   const ssize_t sent = send(opened.socket, opened.request.data(), opened.request.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) opened.request.erase(0, static_cast<std::size_t>(sent));
@@ -92,6 +96,10 @@ void LoadClient::run() {
     for (std::size_t i = 0; i < calls_.size(); ++i) {  // callbacks may add calls
       Call& call = *calls_[i];
       if (call.finished) continue;
+      if (!call.refused.empty()) {
+        finish(call, std::move(call.refused));
+        continue;
+      }
       if (stop_.load(std::memory_order_relaxed)) finish(call, "interrupted");
       if (!call.finished && now_seconds() > call.deadline) finish(call, "no end of the answer within the time limit");
     }

@@ -4,6 +4,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <functional>
+#include <utility>
+
 using namespace troupe;
 using namespace troupe::cluster;
 using namespace troupe::cluster::bench;
@@ -75,6 +78,25 @@ TEST_CASE("load client: faults are told") {
   CHECK(ask("").error != "");
   LoadClient nobody({"127.0.0.1", "1", ""}, {}, kGoOn);
   CHECK(nobody.call({{"user", "hi"}}, 4).error.find("cannot connect") == 0);
+}
+
+TEST_CASE("load client: a server that has gone away ends each of many calls, one behind the other") {
+  LoadClient nobody({"127.0.0.1", "1", ""}, {}, kGoOn);
+  constexpr std::size_t kCalls = 50'000;
+  std::size_t refused = 0;
+  bool inside = false;
+  std::function<void()> ask = [&] {
+    nobody.start({{"user", "hi"}}, 4, [&](CallResult&& result) {
+      CHECK_FALSE(std::exchange(inside, true));  // else they pile up on the stack
+      refused += !result.good();
+      if (refused < kCalls) ask();
+      inside = false;
+    });
+  };
+  ask();
+  CHECK(refused == 0);  // not before run()
+  nobody.run();
+  CHECK(refused == kCalls);
 }
 
 TEST_CASE("load client: what is open ends when told to stop") {
