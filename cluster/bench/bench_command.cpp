@@ -4,6 +4,7 @@
 #include "cluster/bench/bench_options.h"
 #include "cluster/bench/engine_runs.h"
 #include "cluster/bench/machine.h"
+#include "cluster/bench/printable.h"
 #include "cluster/bench/roof_suite.h"
 #include "cluster/bench/speed_suites.h"
 #include "cluster/bench/step_suite.h"
@@ -234,7 +235,7 @@ class Bench {
 };
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "troupe bench: %s\n", error.client_text.c_str());
+  std::fprintf(stderr, "troupe bench: %s\n", printable(error.client_text).c_str());  // it may quote a server
   return 1;
 }
 

@@ -1,6 +1,8 @@
 // See charts.h. Coordinates are those of a view box 760 wide; the page scales it.
 #include "cluster/bench/charts.h"
 
+#include "cluster/bench/printable.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
@@ -60,15 +62,14 @@ std::string number(double value) {
 
 std::string escaped(std::string_view source) {
   std::string out;
-  for (const char c : source) {
+  for (const char c : printable(source)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
       case '>': out += "&gt;"; break;
       case '"': out += "&quot;"; break;
       case '\'': out += "&#39;"; break;
-      default:
-        if (static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t') out += c;  // XML has no other control characters
+      default: out += c;
     }
   }
   return out;

@@ -1,4 +1,5 @@
 // The report as text for a terminal. See report.h.
+#include "cluster/bench/printable.h"
 #include "cluster/bench/report.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ void head(Text& out, const Report& report) {
   out.raw("machine   " + m.cpu + ", " + std::to_string(m.cores) + (m.cores == 1 ? " core" : " cores") + ", L2 " + binary_size(m.l2_bytes) +
           ", L3 " + binary_size(m.l3_bytes) + ", " + binary_size(m.memory_bytes) + " of memory; " + m.system);
   out.raw("build     troupe " + report.version + ", " + report.build + "; " + report.date);
-  out.raw("model     " + report.setting.model);
+  out.raw("model     " + printable(report.setting.model));
   out.raw("setting   " + report.setting.text());
   if (m.load > 0.5 * m.cores)
     out.line("note      something else is running: load average %.1f on %u cores when this began; trust ratios only", m.load, m.cores);
@@ -146,7 +147,7 @@ void http(Text& out, const Report& report) {
       }
       out.raw(line);
     }
-    if (!f.first_error.empty()) out.raw("           first error: " + f.first_error);
+    if (!f.first_error.empty()) out.raw("           first error: " + printable(f.first_error));
   }
 }
 

@@ -1,5 +1,6 @@
 // The writers: a report with a figure of every kind as table, JSON and page.
 #include "cluster/bench/charts.h"
+#include "cluster/bench/printable.h"
 #include "cluster/bench/report.h"
 
 #include <catch2/catch.hpp>
@@ -152,6 +153,21 @@ TEST_CASE("bench report: the page is well-formed, complete and needs nothing fro
   CHECK(contains(page, "prefers-color-scheme: dark"));
 }
 
+TEST_CASE("bench report: a server's words command no terminal and break no page") {
+  CHECK(printable("caf\u00e9 <b>") == "caf\u00e9 <b>");
+  CHECK(printable("\x1b[2J\x07\r\n\x7f") == "?[2J????");
+  CHECK(printable("a\u009b1mb\u0080") == "a?1mb?");
+  CHECK(printable("a\xff\xc2") == "a\ufffd\ufffd");
+  Report report = full_report();
+  report.setting.model = report.http.front().first_error = "\x1b]0;me\x07\xff<x>";
+  CHECK(contains(report_table(report), "?]0;me?\ufffd<x>"));
+  CHECK_FALSE(contains(report_table(report), "\x1b"));
+  const std::string page = report_html(report);
+  CHECK(fault_of_markup(page).empty());
+  CHECK(contains(page, "?]0;me?\ufffd&lt;x&gt;"));
+  CHECK_FALSE(contains(page, "\xff"));
+}
+
 TEST_CASE("bench report: nothing measured is still a report") {
   const Report empty;
   CHECK(json::parse(report_json(empty))["runs"].empty());
@@ -161,7 +177,7 @@ TEST_CASE("bench report: nothing measured is still a report") {
 }
 
 TEST_CASE("bench charts: escaped, and sane for odd values") {
-  CHECK(escaped("<a b='c'>&\"\x01") == "&lt;a b=&#39;c&#39;&gt;&amp;&quot;");
+  CHECK(escaped("<a b='c'>&\"\x01") == "&lt;a b=&#39;c&#39;&gt;&amp;&quot;?");
   CHECK(fault_of_markup(bar_chart("t", {})).empty());
   CHECK(fault_of_markup(bar_chart("t", {{"zero", 0, "0"}})).empty());
   CHECK(fault_of_markup(stacked_bars("t", {{"none", {}, ""}})).empty());
