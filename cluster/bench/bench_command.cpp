@@ -39,6 +39,12 @@ void catch_interrupts() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+/// On a full disk what was printed may be lost in the stream's buffer.
+Status flush_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return ok_status();
+  return make_error(ErrorClass::kStorageFailed, ErrorReason::kBadConfig, "cannot write the figures to standard output");
+}
+
 /// The figures come after minutes of work: find out before whether they can be written.
 Status check_output(const std::string& path) {
   if (path.empty() || path == "-") return ok_status();
@@ -95,18 +101,10 @@ class Bench {
   }
 
   Status measure() {
-    const bool foreign = !options_.options.url.empty();
-    if (!foreign)
-      if (auto status = load(); !status) return status;
-    report_.setting.url = options_.options.url;
-    if (options_.http || options_.step)
-      if (auto status = start_http(); !status) return status;
-    if (!foreign)
-      if (auto status = measure_engine(); !status) return status;
-    if (options_.http && !interrupted.load()) measure_http();
+    const Status status = measure_all();
     bar_.clear();
     report_.interrupted = interrupted.load();
-    return ok_status();
+    return report_.interrupted ? ok_status() : status;  // what an interrupt broke off is no fault
   }
 
   const Report& report() const { return report_; }
@@ -115,6 +113,20 @@ class Bench {
   }
 
  private:
+  Status measure_all() {
+    const bool foreign = !options_.options.url.empty();
+    if (!foreign)
+      if (auto status = load(); !status) return status;
+    if (interrupted.load()) return ok_status();
+    report_.setting.url = options_.options.url;
+    if (options_.http || options_.step)
+      if (auto status = start_http(); !status) return status;
+    if (!foreign)
+      if (auto status = measure_engine(); !status) return status;
+    if (options_.http && !interrupted.load()) measure_http();
+    return ok_status();
+  }
+
   Status load() {
     const Options& options = options_.options;
     if (auto status = check_isa(options.isa); !status) return status;
@@ -251,6 +263,7 @@ int run_bench(const Options& options) {
   if (auto status = bench.measure(); !status) return fail(status.error());
   if (options.json_file != "-") std::fputs(report_table(bench.report()).c_str(), stdout);
   if (auto status = write_output(options.json_file, report_json(bench.report())); !status) return fail(status.error());
+  if (auto status = flush_output(); !status) return fail(status.error());
   if (auto status = write_output(options.html_file, report_html(bench.report())); !status) return fail(status.error());
   if (bench.report().interrupted) return 130;
   return bench.failed_requests() ? 1 : 0;

@@ -1,6 +1,7 @@
 """`troupe bench`: every suite with tiny settings, a foreign server, faults, and what an interrupt leaves. No figure is judged."""
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -17,6 +18,15 @@ TINY_HTTP = ("--clients", "2", "--requests", "3", "--prompt-tokens", "40", "--sy
 
 def bench(*arguments):
     return subprocess.run([PROGRAM, "bench", *arguments], capture_output=True, text=True, timeout=240)
+
+
+def caught(process, number):
+    """Whether the process has a handler for this signal."""
+    try:
+        status = pathlib.Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+    return int(re.search(r"SigCgt:\s+(\w+)", status).group(1), 16) >> (number - 1) & 1 == 1
 
 
 class Bench(ServerTest):
@@ -90,6 +100,25 @@ class Bench(ServerTest):
         self.assertTrue(report["interrupted"])
         for run in report["runs"]:
             self.assertLess(run["repetitions"], 1000)
+
+    def test_an_interrupt_while_it_loads_is_no_fault(self):
+        process = subprocess.Popen([PROGRAM, "bench", MODEL, "prefill", "http", "--repetitions", "1000", "--cache-dir", "none", "--json"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 30
+        while not caught(process.pid, signal.SIGINT):
+            self.assertLess(time.monotonic(), deadline)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, errors), (130, ""))
+        self.assertTrue(json.loads(output)["interrupted"])
+
+    def test_figures_that_cannot_be_written_are_a_fault(self):
+        for arguments in ((), ("--json",)):
+            with open("/dev/full", "w") as full:
+                end = subprocess.run([PROGRAM, "bench", MODEL, "prefill", *TINY, *arguments], stdout=full, stderr=subprocess.PIPE, text=True,
+                                     timeout=240)
+            self.assertEqual(end.returncode, 1, arguments)
+            self.assertIn("cannot write", end.stderr)
 
     def test_faults(self):
         for arguments, words in (((), "GGUF"), (("/no/such.gguf",), "/no/such.gguf"), ((MODEL, "speed"), "prefill, decode, step, roof, http"),
