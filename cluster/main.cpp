@@ -39,6 +39,7 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
     return 0;
   }
   base::set_log_level(parsed->options.log_level);
+  base::set_log_format(parsed->options.log_format);
   switch (command) {
     case kServe: return run_serve(parsed->options);
     case kChat: return run_chat(parsed->options);

@@ -104,7 +104,7 @@ void Node::Parts::on_reload() {
   auto keys = read_keys(options);
   auto tls = read_tls(options);
   for (const Error* error : {keys ? nullptr : &keys.error(), tls ? nullptr : &tls.error()})
-    if (error != nullptr) return base::log(base::LogLevel::kError, "reload_failed", "reason=" + base::quoted(error->client_text));
+    if (error != nullptr) return base::log(base::LogLevel::kError, "reload_failed", "reason=" + base::log_value(error->client_text));
   base::log(base::LogLevel::kInfo, "reloaded",
             "api_keys=" + std::to_string(keys->api.size()) + " admin_keys=" + std::to_string(keys->admin.size()));
   gateway->set_keys(std::move(*keys));

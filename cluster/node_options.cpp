@@ -14,6 +14,18 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.allowed_origins = options.allowed_origins;
   out.allowed_hosts = options.allowed_hosts;
   out.metrics_open = options.metrics_open;
+  out.access_log = options.access_log;
+  out.limits.connections = options.max_connections;
+  out.limits.connections_per_ip = options.max_connections_per_address;
+  out.limits.body = out.limits.ws_message = options.max_body;
+  out.limits.head = options.max_head;
+  out.limits.json_depth = options.max_json_depth;
+  out.limits.out_high = options.max_output;
+  out.limits.out_low = options.max_output / 4;
+  out.limits.head_ms = static_cast<unsigned>(options.head_timeout_ms);
+  out.limits.body_ms = static_cast<unsigned>(options.body_timeout_ms);
+  out.limits.idle_ms = static_cast<unsigned>(options.idle_timeout_ms);
+  out.limits.stall_ms = static_cast<unsigned>(options.slow_reader_ms);
   // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.
   out.limits.requests = std::max<std::size_t>(out.limits.requests, options.max_queue + options.max_sequences + 1);
   return out;

@@ -27,6 +27,16 @@ struct Options {
   std::string admin_key_file;
   bool metrics_open = false;
   std::string tls_cert, tls_key;
+  std::uint64_t max_connections = 10000;
+  std::uint64_t max_connections_per_address = 1000;
+  std::uint64_t max_body = 2 << 20;  // bytes, as the two below
+  std::uint64_t max_head = 16 << 10;
+  std::uint64_t max_output = 256 << 10;
+  std::uint64_t max_json_depth = 64;
+  std::uint64_t head_timeout_ms = 10000;
+  std::uint64_t body_timeout_ms = 15000;
+  std::uint64_t idle_timeout_ms = 30000;
+  std::uint64_t slow_reader_ms = 30000;
   std::vector<std::string> allowed_origins;
   std::vector<std::string> allowed_hosts;
 
@@ -41,6 +51,8 @@ struct Options {
   // Process.
   std::string config_file;
   std::string log_level = "warning";
+  std::string log_format = "text";
+  bool access_log = false;
   std::uint64_t grace_seconds = 30;
   std::string fault;  // tests
 

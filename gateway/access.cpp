@@ -89,7 +89,7 @@ std::optional<Error> AccessRules::check_origin(const HttpRequest& request) const
 std::string AccessRules::cors_headers(const HttpRequest& request) const {
   const auto* origin = request.find("origin");
   if (origin == nullptr || !origin_listed(*origin)) return {};
-  return "Access-Control-Allow-Origin: " + *origin + "\r\nVary: Origin\r\n";
+  return "Access-Control-Allow-Origin: " + *origin + "\r\nAccess-Control-Expose-Headers: X-Request-Id, Retry-After\r\nVary: Origin\r\n";
 }
 
 Result<Caller> AccessRules::check_key(const HttpRequest& request, Guard guard) const {

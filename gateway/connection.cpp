@@ -134,6 +134,7 @@ bool Connection::run_http(std::string_view& bytes) {
       in_flight_ = true;
       http11_ = true;
       head_only_ = false;
+      begin_record(reader_->request);
       fail(reader_->status(), reader_->reason());
       return false;
     case HttpReader::Result::kComplete: dispatch(); return true;
@@ -176,8 +177,7 @@ void Connection::dispatch() {
   keep_alive_ = request.keep_alive && !server_.draining();
   head_only_ = request.method == "HEAD";
   http11_ = request.minor == 1;
-  route_ = {};
-  extra_headers_.clear();
+  begin_record(request);
   server_.application().request(*this, std::move(request));
 }
 
@@ -232,7 +232,7 @@ void Connection::begin_linger() {  // FIN, then drop input for a while: closing 
 void Connection::tick(std::uint64_t time) {
   const auto& limits = server_.limits();
   writer_.observe(time);
-  if (writer_.queued() > 0 && time - writer_.progress() > limits.stall_ms) return destroy();
+  if (writer_.waiting() && time - writer_.progress() > limits.stall_ms) return destroy(AccessRecord::Ending::kSlowReader);
   if (phase_ == Phase::kWebSocket && deadline_.kind() == Deadline::Kind::kNone && limits.ws_ping_ms > 0) {
     std::uint64_t silence = time - heard_;
     if (silence > 2 * limits.ws_ping_ms) return destroy();
@@ -247,6 +247,7 @@ void Connection::tick(std::uint64_t time) {
   if (!reading_request || close_after_ || (tls_ && !tls_->ready())) return destroy();
   in_flight_ = true;
   deadline_.clear();
+  begin_record(reader_->request);
   fail(408, "the request did not arrive in time");
 }
 
@@ -266,9 +267,10 @@ bool Connection::cut_short() {
   return true;
 }
 
-void Connection::destroy() {
+void Connection::destroy(AccessRecord::Ending ending) {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
+  end_record(ending);
   writer_.abandon();
   retire_exchange(true);
   server_.forget(this);

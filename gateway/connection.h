@@ -32,7 +32,9 @@ class Connection {
 
   // For the application, while its request is in flight. All only append to the output: none destroys the connection.
   /// Label of the request in metrics; static text.
-  void set_route(std::string_view route) { route_ = route; }
+  void set_route(std::string_view route) { record_.route = route; }
+  /// Of the caller's key, for the access log.
+  void set_key_name(std::string name) { record_.key = std::move(name); }
   /// Header lines, each with its CRLF, for the answer to come.
   void add_headers(std::string_view lines) { extra_headers_ += lines; }
   void respond(int status, std::string_view type, std::string_view body, std::string_view headers = {});
@@ -60,7 +62,7 @@ class Connection {
   void flush();
   void drain();
   bool cut_short();
-  void destroy();
+  void destroy(AccessRecord::Ending ending = AccessRecord::Ending::kHungUp);
 
   // Reading.
   void on_read(ssize_t count, const char* bytes);
@@ -77,6 +79,8 @@ class Connection {
   void write_head(int status, std::string_view type, std::string_view headers);
   void finish();
   void retire_exchange(bool hung_up);
+  void begin_record(const HttpRequest& request);
+  void end_record(AccessRecord::Ending ending);
   void websocket_progress();
   void mark_dirty();
   void on_written(bool ok);
@@ -97,9 +101,12 @@ class Connection {
   std::unique_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Exchange>> retired_;  // ended, but perhaps on the call stack: freed at the next flush
   std::string held_input_;                          // came behind a request in flight
-  std::string peer_ip_;
+  std::string peer_ip_;                             // as told in logs
+  std::string peer_group_;                          // whose connections are counted together
   std::string extra_headers_;
-  std::string_view route_;
+  AccessRecord record_;             // of the request in flight, or of the WebSocket
+  std::uint64_t record_began_ = 0;  // ns
+  std::uint64_t record_bytes_ = 0;  // of the output when it began
   Deadline deadline_;
   Phase phase_ = Phase::kHttp;
   std::uint64_t heard_ = 0;      // loop time of the last byte from the peer

@@ -17,6 +17,9 @@ void Connection::write_head(int status, std::string_view type, std::string_view 
     head += type;
     head += "\r\n";
   }
+  head += "X-Request-Id: ";
+  head += record_.id;
+  head += "\r\n";
   head += extra_headers_;
   head += headers;
   if (!keep_alive_)
@@ -24,7 +27,8 @@ void Connection::write_head(int status, std::string_view type, std::string_view 
   else if (!http11_)
     head += "Connection: keep-alive\r\n";
   writer_.append(head);
-  server_.application().answered(route_, status);
+  record_.status = status;
+  server_.application().answered(record_.route, status);
 }
 
 void Connection::respond(int status, std::string_view type, std::string_view body, std::string_view headers) {
@@ -72,6 +76,7 @@ void Connection::end_stream() {
 
 void Connection::finish() {
   retire_exchange(false);
+  end_record(AccessRecord::Ending::kWhole);
   in_flight_ = streaming_ = false;
   if (!keep_alive_)
     close_after_ = true;
@@ -84,6 +89,28 @@ void Connection::retire_exchange(bool hung_up) {
   if (!exchange_) return;
   retired_.push_back(std::move(exchange_));
   if (hung_up) retired_.back()->hung_up();
+}
+
+void Connection::begin_record(const HttpRequest& request) {
+  const auto given = given_request_id(request);
+  record_ = {};
+  record_.id = given.empty() ? server_.new_request_id() : std::string(given);
+  record_.method = request.method;
+  record_began_ = uv_hrtime();
+  record_bytes_ = writer_.appended();
+  extra_headers_.clear();
+}
+
+void Connection::end_record(AccessRecord::Ending ending) {
+  if (record_.id.empty()) return;
+  // A WebSocket that said goodbye is whole, though its end is always a closed socket.
+  const bool farewell = websocket_ && websocket_->close_received() && ending == AccessRecord::Ending::kHungUp;
+  record_.ending = farewell ? AccessRecord::Ending::kWhole : ending;
+  record_.peer = peer_ip_;
+  record_.bytes = writer_.appended() - record_bytes_;
+  record_.ms = static_cast<double>(uv_hrtime() - record_began_) / 1e6;
+  server_.application().ended(record_);
+  record_ = {};
 }
 
 bool Connection::upgrade(const HttpRequest& request, std::string_view protocol, std::unique_ptr<Exchange> exchange) {
@@ -104,10 +131,12 @@ bool Connection::upgrade(const HttpRequest& request, std::string_view protocol, 
     return false;
   }
   std::string head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + accept;
+  head += "\r\nX-Request-Id: " + record_.id;
   if (!protocol.empty()) head.append("\r\nSec-WebSocket-Protocol: ").append(protocol);
   head += "\r\n\r\n";  // extensions are never named, so all are declined
   writer_.append(head);
-  server_.application().answered(route_, 101);
+  record_.status = 101;
+  server_.application().answered(record_.route, 101);
   phase_ = Phase::kWebSocket;
   in_flight_ = false;
   deadline_.clear();

@@ -1,6 +1,7 @@
 // What a Connection asks of the code that answers: the Application gets each request; an Exchange is the object that lives while
 // an answer is pending or a WebSocket is open. All calls come on the loop thread.
 #pragma once
+#include "gateway/access_record.h"
 #include "gateway/http_request.h"
 #include "gateway/ws_session.h"
 
@@ -39,7 +40,11 @@ class Application {
   virtual std::string error_body(int status, std::string_view why) = 0;
   /// A status line was written. `route` is what Connection::set_route() named, or empty.
   virtual void answered(std::string_view /*route*/, int /*status*/) {}
+  /// A request has ended, for the access log.
+  virtual void ended(const AccessRecord& /*record*/) {}
   virtual void connections_changed(std::size_t /*open*/) {}
+  /// A client found no place: too many connections in all, or from its address.
+  virtual void connection_refused(const std::string& /*address*/) {}
   /// A drain has ended; `cut` requests did not end by themselves.
   virtual void drained(std::uint32_t /*cut*/) {}
 };

@@ -29,6 +29,7 @@ struct GatewayOptions {
   std::vector<std::string> allowed_origins;  // see AccessOptions
   std::vector<std::string> allowed_hosts;
   bool metrics_open = false;
+  bool access_log = false;          // one line a request, by base::log_access
   std::shared_ptr<TlsContext> tls;  // null = plain TCP
   std::uint16_t node = 0;           // upper 16 bits of request ids
   bool handle_signals = false;      // SIGTERM and SIGINT call `on_signal`, or drain() when none is set

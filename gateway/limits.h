@@ -37,9 +37,9 @@ struct Limits {
 
   // The whole gateway.
   std::size_t connections = 10'000;
-  std::size_t connections_per_ip = 10'000;
-  std::size_t requests = 512;  // requests handed to the engine and not ended; else 429
-  std::size_t lanes = 32;      // responses in flight on one WebSocket (one a stream_id); else 429
+  std::size_t connections_per_ip = 1'000;  // from one IPv4 address, or one IPv6 /64; more are closed at once
+  std::size_t requests = 512;              // requests handed to the engine and not ended; else 429
+  std::size_t lanes = 32;                  // responses in flight on one WebSocket (one a stream_id); else 429
 
   // One model request.
   std::uint32_t choices = 16;       // n

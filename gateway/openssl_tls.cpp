@@ -167,7 +167,7 @@ Result<std::shared_ptr<TlsContext>> load_tls(const std::string& certificate_path
     return bad("tls-key", key_path, "is not the key of the certificate in " + certificate_path);
   }
   if (X509_cmp_current_time(X509_get0_notAfter(leaf.get())) < 0)
-    base::log(base::LogLevel::kWarning, "tls_certificate_expired", "file=" + base::quoted(certificate_path));
+    base::log(base::LogLevel::kWarning, "tls_certificate_expired", "file=" + base::log_value(certificate_path));
   return std::shared_ptr<TlsContext>(std::make_shared<OpensslContext>(std::move(context)));
 }
 

@@ -4,11 +4,14 @@
 #include "gateway/error_body.h"
 #include "gateway/service.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/hash.h"
 
 #include <algorithm>
 
 namespace troupe::gateway {
 namespace {
+
+constexpr std::size_t kKeyNameDigits = 8;  // of a key's hash, in the access log
 
 constexpr Route kRoutes[] = {
     {"GET", "/", Guard::kOpen, endpoints::page},
@@ -45,11 +48,18 @@ std::string allowed_methods(std::string_view path) {
   return allowed;
 }
 
+// What the openai client for browsers sends besides the usual.
+const std::string kAllowedHeaders =
+    "Authorization, Content-Type, X-Request-Id, OpenAI-Beta, OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Lang, "
+    "X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
+    "X-Stainless-Timeout, X-Stainless-Helper-Method";
+
 // A browser asks before it lets a page of an allowed foreign origin send a request with a key or JSON.
-void answer_preflight(Connection& connection) {
+void answer_preflight(Connection& connection, const std::string& path) {
+  auto methods = allowed_methods(path);
   connection.respond(204, "", "",
-                     "Access-Control-Allow-Methods: GET, POST\r\nAccess-Control-Allow-Headers: Authorization, Content-Type\r\n"
-                     "Access-Control-Max-Age: 600\r\n");
+                     "Access-Control-Allow-Methods: " + (methods.empty() ? "GET" : methods) +
+                         "\r\nAccess-Control-Allow-Headers: " + kAllowedHeaders + "\r\nAccess-Control-Max-Age: 600\r\n");
 }
 
 void answer_no_route(Service& service, Connection& connection, const HttpRequest& request, const std::string& path) {
@@ -77,12 +87,13 @@ void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
   if (auto error = access.check_host(request)) return service.answer_error(connection, *error);
   if (auto error = access.check_origin(request)) return service.answer_error(connection, *error);
   connection.add_headers(access.cors_headers(request));
-  if (request.method == "OPTIONS") return answer_preflight(connection);
+  if (request.method == "OPTIONS") return answer_preflight(connection, path);
   auto caller = access.check_key(request, found ? route->guard : Guard::kKey);  // an unknown URL too: what exists is not told
   if (!caller.ok()) {
     bool unknown = caller.error().error_class == ErrorClass::kUnauthorized;
     return service.answer_error(connection, caller.error(), unknown ? "WWW-Authenticate: Bearer\r\n" : "");
   }
+  if (caller->owner != Hash128{}) connection.set_key_name(base::hex(caller->owner).substr(0, kKeyNameDigits));
   if (!found) return answer_no_route(service, connection, request, path);
   route->endpoint(service, connection, std::move(request), *caller);
 }

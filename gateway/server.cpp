@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace troupe::gateway {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr int kBacklog = 1024;
 constexpr unsigned kTickMs = 250;
+constexpr std::uint64_t kPauseMs = 1000;  // between two ticks: the process did not run
 constexpr int kFlushRounds = 16;
 
 template <class Handle>
@@ -27,11 +29,24 @@ bool parse_address(const std::string& host, std::uint16_t port, sockaddr_storage
 
 std::string address_text(const sockaddr_storage& address) {
   char text[64] = "";
-  if (address.ss_family == AF_INET)
+  if (address.ss_family == AF_INET) {
     uv_ip4_name(reinterpret_cast<const sockaddr_in*>(&address), text, sizeof text);
-  else
-    uv_ip6_name(reinterpret_cast<const sockaddr_in6*>(&address), text, sizeof text);
-  return text;
+    return text;
+  }
+  uv_ip6_name(reinterpret_cast<const sockaddr_in6*>(&address), text, sizeof text);
+  constexpr std::string_view kMapped = "::ffff:";  // IPv4 over a listener on ::
+  std::string_view all = text;
+  return std::string(all.substr(0, kMapped.size()) == kMapped && all.find('.') != all.npos ? all.substr(kMapped.size()) : all);
+}
+
+/// Whose connections are counted together: an IPv4 address, or the /64 that one IPv6 subscriber has.
+std::string address_group(const sockaddr_storage& address) {
+  if (address.ss_family != AF_INET6) return address_text(address);
+  sockaddr_storage copy = address;
+  auto* bytes = reinterpret_cast<sockaddr_in6*>(&copy)->sin6_addr.s6_addr;
+  const bool mapped = IN6_IS_ADDR_V4MAPPED(&reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr);
+  if (!mapped) std::fill(bytes + 8, bytes + 16, std::uint8_t{0});
+  return address_text(copy) + (mapped ? "" : "/64");
 }
 
 std::uint16_t port_of(const sockaddr_storage& address) {
@@ -116,9 +131,13 @@ void Server::accept(uv_stream_t* listener) {
   sockaddr_storage peer{};
   int size = sizeof peer;
   if (accepted && uv_tcp_getpeername(&connection->socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0)
-    connection->peer_ip_ = address_text(peer);
-  std::size_t from_peer = ++per_ip_[connection->peer_ip_];
-  if (!accepted || connections_.size() > limits_.connections || from_peer > limits_.connections_per_ip) return connection->destroy();
+    connection->peer_ip_ = address_text(peer), connection->peer_group_ = address_group(peer);
+  std::size_t from_peer = ++per_group_[connection->peer_group_];
+  if (!accepted) return connection->destroy();
+  if (connections_.size() > limits_.connections || from_peer > limits_.connections_per_ip) {
+    application_.connection_refused(connection->peer_group_);
+    return connection->destroy();
+  }
   if (connections_.size() == 1) start_tick();
   application_.connections_changed(connections_.size());
   connection->start();
@@ -126,6 +145,7 @@ void Server::accept(uv_stream_t* listener) {
 
 void Server::start_tick() {
   uv_update_time(&loop_);
+  last_tick_ = now();
   unsigned period = std::max(1u, std::min({kTickMs, limits_.head_ms, limits_.idle_ms}));
   uv_timer_start(
       &timer_, [](uv_timer_t* handle) { static_cast<Server*>(handle->data)->tick(); }, period, period);
@@ -168,6 +188,8 @@ std::vector<Connection*> Server::all_connections() const {
 
 void Server::tick() {
   std::uint64_t time = now();
+  // After a pause of the whole process what came meanwhile is read first: the clients were not late.
+  if (std::exchange(last_tick_, time) + kPauseMs < time) return;
   auto all = all_connections();
   for (auto* connection : all)
     if (connection->phase_ != Connection::Phase::kClosed) connection->tick(time);
@@ -185,7 +207,7 @@ void Server::tick() {
 void Server::forget(Connection* connection) {
   connections_.erase(connection->id_);
   std::erase(dirty_, connection);
-  if (auto entry = per_ip_.find(connection->peer_ip_); entry != per_ip_.end() && --entry->second == 0) per_ip_.erase(entry);
+  if (auto entry = per_group_.find(connection->peer_group_); entry != per_group_.end() && --entry->second == 0) per_group_.erase(entry);
   application_.connections_changed(connections_.size());
   if (connections_.empty()) uv_timer_stop(&timer_);  // an idle server sleeps
   maybe_stop();

@@ -58,6 +58,7 @@ class Server {
   };
   // For connections.
   std::span<char> read_buffer() { return read_buffer_; }
+  std::string new_request_id() { return request_ids_.next(); }
   void add_dirty(Connection* connection) { dirty_.push_back(connection); }
   void forget(Connection* connection);
 
@@ -82,13 +83,15 @@ class Server {
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::shared_ptr<TlsContext> tls_;
   std::unordered_map<std::uint64_t, Connection*> connections_;
-  std::unordered_map<std::string, std::size_t> per_ip_;
-  std::vector<Connection*> dirty_;  // have output for the end of this loop turn
+  std::unordered_map<std::string, std::size_t> per_group_;  // connections by Connection::peer_group_
+  std::vector<Connection*> dirty_;                          // have output for the end of this loop turn
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;  // guarded by mutex_
   bool closed_ = false;                       // guarded by mutex_
   std::vector<char> read_buffer_;             // one for all: consumed or copied within the read callback
+  RequestIds request_ids_;
   std::uint64_t next_id_ = 1;
+  std::uint64_t last_tick_ = 0;  // loop time
   std::uint64_t drain_at_ = 0;
   std::uint32_t cut_ = 0;
   std::uint16_t port_ = 0;

@@ -13,6 +13,7 @@ namespace troupe::gateway {
 namespace {
 
 constexpr std::uint32_t kRetryMs = 1000;
+constexpr std::uint64_t kTellEveryMs = 60'000;
 
 Error draining_error() {
   return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down", "", "", kRetryMs);
@@ -31,6 +32,11 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       access_({options.keys, options.allowed_origins, options.allowed_hosts, options.hosts, options.metrics_open}),
       metrics_(metrics),
       open_connections_(metrics.gauge("troupe:http_connections", "Open client connections")),
+      refused_connections_(
+          metrics.counter("troupe:http_connections_refused_total", "Connections over --max-connections or its limit by address")),
+      slow_readers_(
+          metrics.counter("troupe:http_slow_readers_total", "Connections cut because their output did not leave (--slow-reader-ms)")),
+      access_log_(options.access_log),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}
 
 void Service::request(Connection& connection, HttpRequest&& request) {
@@ -50,6 +56,21 @@ void Service::answered(std::string_view route, int status) {
     counter = &metrics_.counter("troupe:http_requests_total", "HTTP answers by route and status",
                                 {{"route", route.empty() ? "none" : std::string(route)}, {"status", std::to_string(status)}});
   counter->increment();
+}
+
+void Service::ended(const AccessRecord& record) {
+  if (record.ending == AccessRecord::Ending::kSlowReader) slow_readers_.increment();
+  if (access_log_) base::log_access("request", log_fields(record));
+}
+
+void Service::connection_refused(const std::string& address) {
+  refused_connections_.increment();
+  const auto time = server_->now();
+  if (refusal_told_ != 0 && time - refusal_told_ < kTellEveryMs) return;
+  refusal_told_ = time;
+  base::log(base::LogLevel::kWarning, "connection_refused",
+            "peer=" + base::log_value(address) + " open=" + std::to_string(server_->connections()) +
+                " limit=" + std::to_string(limits_.connections) + " limit_by_address=" + std::to_string(limits_.connections_per_ip));
 }
 
 void Service::connections_changed(std::size_t open) { open_connections_.set(static_cast<double>(open)); }

@@ -24,7 +24,9 @@ class Service final : public Application {
   void request(Connection& connection, HttpRequest&& request) override;
   std::string error_body(int status, std::string_view why) override;
   void answered(std::string_view route, int status) override;
+  void ended(const AccessRecord& record) override;
   void connections_changed(std::size_t open) override;
+  void connection_refused(const std::string& address) override;
   void drained(std::uint32_t cut) override;
 
   // For the endpoints.
@@ -54,6 +56,10 @@ class Service final : public Application {
   AccessRules access_;
   base::Metrics& metrics_;
   base::Gauge& open_connections_;
+  base::Counter& refused_connections_;
+  base::Counter& slow_readers_;
+  const bool access_log_;
+  std::uint64_t refusal_told_ = 0;  // loop time of the last log line of refused connections; 0: none yet
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
   LiveRequests live_;
   Server* server_ = nullptr;

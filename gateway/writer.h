@@ -21,9 +21,15 @@ class Writer {
 
   void use_tls(Tls* tls) { tls_ = tls; }
   /// Heads, bodies, frames: bytes as they are.
-  void append(std::string_view bytes) { plain_.append(bytes); }
+  void append(std::string_view bytes) {
+    plain_.append(bytes);
+    appended_ += bytes.size();
+  }
   /// Part of a chunked body: joined with its neighbours until the next seal().
-  void append_chunk(std::string_view bytes) { chunk_.append(bytes); }
+  void append_chunk(std::string_view bytes) {
+    chunk_.append(bytes);
+    appended_ += bytes.size();
+  }
   void seal();
   /// Ends a chunked body.
   void end_chunks();
@@ -34,7 +40,11 @@ class Writer {
   /// Whatever TLS still has to say, if the socket takes it at once; used before FIN.
   void flush_tls_end();
 
+  /// All bytes so far, without chunk heads.
+  std::uint64_t appended() const { return appended_; }
   std::size_t queued() const { return plain_.size() + chunk_.size() + wire_.size() - sent_; }
+  /// The socket has been offered output that it did not take whole.
+  bool waiting() const { return writing_; }
   /// Loop time of the last byte that left, or of the start of the wait.
   std::uint64_t progress() const { return progress_; }
   void mark_progress(std::uint64_t now) { progress_ = now; }
@@ -55,6 +65,7 @@ class Writer {
   std::string wire_;      // handed to the socket; must not move while a write runs
   std::size_t sent_ = 0;  // of wire_
   std::uint64_t progress_ = 0;
+  std::uint64_t appended_ = 0;
   bool writing_ = false;
 };
 
