@@ -20,6 +20,8 @@ class Message {
   using schema = Schema;
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 30;  // guard of the deserializer; wire messages are <= 1 MiB
 
+  static constexpr unsigned kStackWords = 128;  // 1 KiB
+
   Message() = default;
   explicit Message(kj::Array<capnp::word> words) : body_(std::make_shared<const Body>(kj::mv(words))) {}
   explicit Message(capnp::MessageBuilder& builder) : Message(capnp::messageToFlatArray(builder)) {}
@@ -27,7 +29,13 @@ class Message {
   /// `fill(Schema::Builder)` writes the fields. `first_words` is a size hint.
   template <class Fill>
   static Message build(Fill&& fill, unsigned first_words = 128) {
-    capnp::MallocMessageBuilder builder(first_words);
+    if (first_words > kStackWords) {
+      capnp::MallocMessageBuilder builder(first_words);
+      fill(builder.initRoot<Schema>());
+      return Message(builder);
+    }
+    capnp::word words[kStackWords] = {};  // most messages fit: no memory is taken but for the result
+    capnp::MallocMessageBuilder builder(kj::arrayPtr(words, first_words));
     fill(builder.initRoot<Schema>());
     return Message(builder);
   }

@@ -134,7 +134,7 @@ void serve(BenchShared* shared, const BenchOptions& options) {
   if (!gateway.listen().ok()) std::exit(1);
 
   const auto context = std::make_shared<actors::ActorContext>();
-  context->registry = std::make_shared<actors::ActorRegistry>(0, 1);
+  context->registry = std::make_shared<actors::ActorRegistry>(NodeId{0}, Incarnation{1});
   context->metrics = std::make_shared<base::Metrics>();
   auto dependencies = std::make_shared<actors::RequestSessionDependencies>();
   dependencies->context = context;
