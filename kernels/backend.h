@@ -191,7 +191,7 @@ class Backend {
 struct CpuOptions {
   std::size_t threads = 0;  // 0 = cores of the process (n - 1 from 8 up)
   bool pin = true;          // best effort
-  unsigned spin_us = 60;    // barrier spin before futex; 0 in tests
+  unsigned spin_us = 150;   // barrier spin before futex; 0 in tests
   std::string isa;          // "" = best; a name of cpu_isa_levels() forces a level (or env TROUPE_CPU_ISA)
   Activations activations = Activations::kInt8Group32;
   WeightFormat weights = WeightFormat::kFile;

@@ -18,7 +18,7 @@ namespace troupe::kernels::cpu {
 struct TeamOptions {
   std::size_t threads = 0;  // 0 = cores of the process, one fewer from 8 up
   bool pin = true;          // one core a thread, best effort: only if the process has a core for each
-  unsigned spin_us = 60;    // 0: sleep at once, and never shrink
+  unsigned spin_us = 150;   // longer than delivery of a token holds up one core. 0: sleep at once, and never shrink
 };
 
 class ThreadTeam {

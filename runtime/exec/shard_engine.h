@@ -24,7 +24,7 @@ struct ShardSpec {
   std::uint64_t device_bytes = 0;    // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
   std::size_t threads = 0;           // 0 = cores of the process
   bool pin = true;
-  unsigned spin_us = 60;
+  unsigned spin_us = 150;
   std::string isa;  // "" = best
   /// Where packed weights and content hashes are kept from start to start; empty: nowhere.
   std::string cache_folder;
