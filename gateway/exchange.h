@@ -45,6 +45,8 @@ class Application {
   virtual void connections_changed(std::size_t /*open*/) {}
   /// A client found no place: too many connections in all, or from its address.
   virtual void connection_refused(const std::string& /*address*/) {}
+  /// Every 250 ms while there are connections.
+  virtual void tick() {}
   /// A drain has ended; `cut` requests did not end by themselves.
   virtual void drained(std::uint32_t /*cut*/) {}
 };

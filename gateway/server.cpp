@@ -190,6 +190,7 @@ void Server::tick() {
   std::uint64_t time = now();
   // After a pause of the whole process what came meanwhile is read first: the clients were not late.
   if (std::exchange(last_tick_, time) + kPauseMs < time) return;
+  application_.tick();
   auto all = all_connections();
   for (auto* connection : all)
     if (connection->phase_ != Connection::Phase::kClosed) connection->tick(time);

@@ -17,6 +17,7 @@ class PrometheusCounter final : public Counter {
   void set_total(double value) override {
     if (const double delta = value - counter_.Value(); delta > 0) counter_.Increment(delta);
   }
+  double value() const override { return counter_.Value(); }
 
  private:
   prometheus::Counter& counter_;
@@ -26,6 +27,7 @@ class PrometheusGauge final : public Gauge {
   explicit PrometheusGauge(prometheus::Gauge& gauge) : gauge_(gauge) {}
   void set(double value) override { gauge_.Set(value); }
   void add(double by) override { gauge_.Increment(by); }
+  double value() const override { return gauge_.Value(); }
 
  private:
   prometheus::Gauge& gauge_;

@@ -13,12 +13,14 @@ class Counter {
   virtual ~Counter() = default;
   virtual void increment(double by = 1) = 0;
   virtual void set_total(double value) = 0;  // mirrors a monotonic total kept elsewhere; never goes down
+  virtual double value() const = 0;
 };
 class Gauge {
  public:
   virtual ~Gauge() = default;
   virtual void set(double value) = 0;
   virtual void add(double by) = 0;
+  virtual double value() const = 0;
 };
 class Histogram {
  public:

@@ -117,3 +117,60 @@ TEST_CASE("several addresses, one port") {
   six.send("GET /health HTTP/1.1\r\nHost: [::2]\r\n\r\n");
   CHECK(six.read_answer().status == 403);
 }
+
+TEST_CASE("pages of other origins get nothing: not an answer, not a WebSocket, not a preflight") {
+  GatewayOptions options;
+  options.allowed_origins = {"https://app.example", "http://dev.example:3000"};
+  RunningGateway running(options);
+  const auto host = "localhost:" + std::to_string(running.port());
+  const auto ask_as = [&](const std::string& method, const std::string& path, const std::string& origin) {
+    TestClient client(running.port());
+    client.send(method + " " + path + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 0\r\nOrigin: " + origin + "\r\n\r\n");
+    return client.read_answer(method == "HEAD");
+  };
+  for (const std::string& origin :
+       {std::string("null"), std::string("http://evil.example"), std::string("https://app.example.evil.example"),
+        std::string("https://evilapp.example"), std::string("http://app.example"), std::string("https://app.example:8443"),
+        std::string("https://app.example/"), "https://" + host + ".evil", std::string("http://localhost:1"),
+        std::string("http://dev.example"), std::string("file://"), std::string("*"), "http://" + host + ", https://app.example",
+        std::string("http://\xff")}) {
+    INFO(origin);
+    for (const auto& [method, path] : {std::pair{"GET", "/v1/models"},
+                                       {"POST", "/v1/chat/completions"},
+                                       {"OPTIONS", "/v1/chat/completions"},
+                                       {"HEAD", "/health"},
+                                       {"GET", "/"}}) {
+      auto answer = ask_as(method, path, origin);
+      CHECK(answer.status == 403);
+      CHECK_FALSE(answer.headers.contains("access-control-allow-origin"));
+    }
+    CHECK(TestClient(running.port()).upgrade("/v1/responses", "Origin: " + origin + "\r\n").status == 403);
+  }
+  for (const std::string& origin :
+       {std::string("https://app.example"), std::string("HTTPS://App.Example"), std::string("http://dev.example:3000")}) {
+    auto preflight = ask_as("OPTIONS", "/v1/chat/completions", origin);
+    CHECK(preflight.status == 204);
+    CHECK(preflight.headers["access-control-allow-origin"] == origin);
+    CHECK(preflight.headers["access-control-allow-methods"] == "POST");
+    CHECK(preflight.headers["access-control-allow-headers"].find("Authorization") != std::string::npos);
+    CHECK(preflight.headers["vary"] == "Origin");
+    CHECK_FALSE(preflight.headers.contains("access-control-allow-credentials"));
+    auto answer = ask_as("GET", "/v1/models", origin);
+    CHECK(answer.status == 200);
+    CHECK(answer.headers["access-control-allow-origin"] == origin);
+    CHECK(answer.headers["access-control-expose-headers"].find("X-Request-Id") != std::string::npos);
+    CHECK(TestClient(running.port()).upgrade("/v1/responses", "Origin: " + origin + "\r\n").status == 101);
+  }
+  CHECK(ask_as("GET", "/v1/models", "http://" + host).status == 200);  // our own page
+}
+
+TEST_CASE("a preflight needs no key, and tells nothing about keys") {
+  auto options = with_keys();
+  options.allowed_origins = {"https://app.example"};
+  RunningGateway running(options);
+  TestClient client(running.port());
+  CHECK(ask(client, "OPTIONS", "/v1/chat/completions", "Origin: https://app.example\r\n").status == 204);
+  CHECK(ask(client, "POST", "/v1/chat/completions", "Origin: https://app.example\r\n").status == 401);
+  CHECK(ask(client, "POST", "/v1/chat/completions", "Origin: https://app.example\r\n").headers["access-control-allow-origin"] ==
+        "https://app.example");
+}

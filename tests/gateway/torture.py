@@ -1,6 +1,7 @@
 """HTTP and WebSocket torture set: what a hostile or unlucky client may send, against the bare network core (torture_server).
 
-usage: torture.py TORTURE_SERVER. It starts the server itself, with short limits, on a free port; loopback only; standard library only.
+usage: torture.py TORTURE_SERVER [tls]. It starts the server itself, with short limits, on a free port; loopback only; standard library
+only. With "tls" all of it is said through TLS, and what is no TLS comes on top.
 Every request that must be refused is followed by a good one in the same segment, which must not be answered."""
 import concurrent.futures
 import json
@@ -8,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import tempfile
 import time
 
 BINARY = sys.argv[1]
+TLS = sys.argv[2:] == ["tls"]
 LIMITS = {"HEAD_MS": "900", "BODY_MS": "900", "IDLE_MS": "1500", "STALL_MS": "1500", "LINGER_MS": "500", "DRAIN_MS": "1500",
           "WS_PING_MS": "400", "WS_MESSAGE": "65536"}
 SLACK = 4.0  # how much later than its limit a deadline may act on a loaded machine, in seconds
@@ -27,6 +30,11 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 HEAD_OF_CHUNKED = HEAD_OF_POST + CHUNKED + b"\r\n"
 HELLO = b"hello world\n"
 KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
+
+# Of a socket that does not wait, and of one whose peer is gone.
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+GONE = (ConnectionError, ssl.SSLError)
+CONTEXT = ssl._create_unverified_context()  # the server makes its certificate itself
 
 passed = failed = 0
 
@@ -43,17 +51,21 @@ def check(name, ok, detail=""):
 class Server:
     """The program under torture."""
 
-    def __init__(self, host="127.0.0.1"):
+    def __init__(self, host="127.0.0.1", **limits):
         self.host = host
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([BINARY, "0", host], env={**os.environ, **LIMITS}, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        environment = {**os.environ, **LIMITS, **limits, **({"TLS": "1"} if TLS else {})}
+        self.process = subprocess.Popen([BINARY, "0", host], env=environment, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.port = int(self.process.stdout.readline())
 
-    def connect(self):
+    def connect_plain(self):
         sock = socket.create_connection((self.host, self.port))
         sock.settimeout(10)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
+
+    def connect(self):
+        return CONTEXT.wrap_socket(self.connect_plain()) if TLS else self.connect_plain()
 
     def stat(self):
         return json.loads(ask(GET.replace(b"/hello", b"/stat"))[0][2])
@@ -86,7 +98,7 @@ class Reader:
     def more(self):
         try:
             data = self.sock.recv(65536)
-        except ConnectionError:
+        except GONE:
             data = b""
         self.eof = self.eof or not data
         self.rest += data
@@ -164,7 +176,7 @@ def ask(data, count=1, pieces=None, delay=0):
             sock.sendall(piece)
             if delay:
                 time.sleep(delay)
-    except ConnectionError:
+    except GONE:
         pass
     answers = [reader.response() for _ in range(count)]
     sock.close()
@@ -215,11 +227,11 @@ def pipelines():
     while reader.rest.count(HELLO) < 20000 and time.monotonic() < end:
         try:
             sent += sock.send(stream[sent:sent + 65536]) if sent < len(stream) else 0
-        except BlockingIOError:
+        except WOULD_BLOCK:
             pass
         try:
             reader.rest += sock.recv(1 << 20)
-        except BlockingIOError:
+        except WOULD_BLOCK:
             time.sleep(0.001)
     check("20000 pipelined GETs", reader.rest.count(HELLO) == 20000, reader.rest.count(HELLO))
     sock.close()
@@ -231,7 +243,7 @@ def refused(name, data, *statuses):
     sock, reader = opened()
     try:
         sock.sendall(data + GET)
-    except ConnectionError:
+    except GONE:
         pass
     answer, closed = reader.response(), reader.closed()
     sock.close()
@@ -363,7 +375,7 @@ def timed(name, first, drip, low, status):
         try:
             if drip:
                 sock.sendall(drip)
-        except ConnectionError:
+        except GONE:
             pass
         try:
             if not reader.more():
@@ -428,7 +440,8 @@ def disconnects():
         sock.close()
     sock, reader = opened()
     sock.sendall(GET)
-    sock.shutdown(socket.SHUT_WR)
+    if not TLS:  # half of TLS cannot be closed by this client
+        sock.shutdown(socket.SHUT_WR)
     answer = reader.response()
     check("half-close after a request", answer and answer[2] == HELLO)
     check("alive after disconnects", ask(GET)[0][2] == HELLO)
@@ -606,13 +619,85 @@ def websocket_traffic():
     try:
         while time.monotonic() - begin < 1:
             sent += session.sock.send(data[sent % len(data):])
-    except (BlockingIOError, ConnectionError):
+    except (*WOULD_BLOCK, *GONE):
         pass
     check("an echo that is not read stops reading", sent < 12e6, sent)
     session.sock.close()
 
 
-# ---- Drain, IPv6
+# ---- Limits by address, IPv6, and what is no TLS
+
+def by_address():
+    global server
+    kept, server = server, Server(PER_IP="5")
+    sockets = [opened() for _ in range(5)]
+    for sock, _ in sockets:
+        sock.sendall(GET)
+    check("five of five connections", all(reader.response()[2] == HELLO for _, reader in sockets))
+
+    def sixth():
+        try:
+            return ask(GET)[0]
+        except (*GONE, OSError):
+            return None
+    check("the sixth is closed", [sixth() for _ in range(10)] == [None] * 10)
+    sockets.pop()[0].close()
+    end = time.monotonic() + 5
+    while not (answer := sixth()) and time.monotonic() < end:
+        time.sleep(0.05)
+    check("a place that is free again", answer and answer[2] == HELLO)
+    for sock, _ in sockets:
+        sock.close()
+    server.process.send_signal(signal.SIGTERM)
+    check("drained, exit 0", server.end(10) == 0)
+    server = kept
+
+
+def over_ipv6():
+    global server
+    kept, server = server, Server("::1")
+    check("Host of IPv6", ask(b"GET /hello HTTP/1.1\r\nHost: [::1]:80\r\n\r\n")[0][2] == HELLO)
+    for part in (smuggling, heads, chunk_faults, works):
+        part()
+    server.process.send_signal(signal.SIGTERM)
+    check("drained, exit 0", server.end(10) == 0)
+    server = kept
+
+
+def no_tls():
+    if not TLS:
+        return
+    noise = (GET, b"\x16\x03\x01\xff\xff" + b"\0" * 500, bytes(5000), b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", b"\x80\x2e\x01\x00\x02" + b"a" * 60, b"\x15\x03\x03\x00\x02\x02\x28")
+    for data in noise:
+        sock = server.connect_plain()
+        sock.sendall(data)
+        reader = Reader(sock)
+        check(f"no TLS: {data[:12]}", reader.closed(1 + SLACK) and b"HTTP/1.1" not in reader.rest, reader.rest[:50])
+    begin, sock = time.monotonic(), server.connect_plain()
+    reader = Reader(sock)
+    sock.sendall(b"\x16\x03\x01\x02\x00")  # a record that never comes whole
+    check("stalled handshake", reader.closed(1 + SLACK) and reader.rest == b"" and time.monotonic() - begin > 0.7, time.monotonic() - begin)
+    for cut in (1, 5, 50):  # a handshake that is left alone at the n-th byte, by RST
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = CONTEXT.wrap_bio(incoming, outgoing)
+        try:
+            client.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        sock = server.connect_plain()
+        sock.sendall(outgoing.read()[:cut])
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        context = ssl._create_unverified_context()
+        context.minimum_version = context.maximum_version = version
+        with context.wrap_socket(server.connect_plain()) as sock:
+            sock.sendall(GET)
+            check(f"speaks {version.name}", Reader(sock).response()[2] == HELLO)
+    check("alive after what is no TLS", ask(GET)[0][2] == HELLO)
+
+
+# ---- Drain
 
 def drain():
     global server
@@ -649,10 +734,10 @@ def drain():
 server = Server()
 try:
     for part in (cuts, pipelines, smuggling, heads, chunk_faults, limits, works, keep_alive, deadlines, disconnects, handshakes, websocket_cuts,
-                 websocket_faults, websocket_traffic, stopped_reader, crowd, drain):
+                 websocket_faults, websocket_traffic, stopped_reader, crowd, by_address, over_ipv6, no_tls, drain):
         part()
 finally:
     if server.process.poll() is None:
         server.process.kill()
 print(f"{passed} passed, {failed} failed")
-sys.exit(1 if failed or passed < 860 else 0)
+sys.exit(1 if failed or passed < 960 else 0)

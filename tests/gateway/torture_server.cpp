@@ -1,7 +1,9 @@
 // The network core under an application of plain endpoints, for torture.py: small, echo, slow and streaming answers, WebSocket echo.
 // A producer thread stands in for the engine (a window of 64 events a stream). torture_server PORT [HOST]; limits by environment.
 #include "gateway/error_body.h"
+#include "gateway/openssl_tls.h"
 #include "gateway/server.h"
+#include "tests/gateway/test_certificate.h"
 
 #include <atomic>
 #include <chrono>
@@ -276,6 +278,10 @@ int main(int argc, char** argv) {
   TortureApplication application;
   {
     Server server(limits, application);
+    if (std::getenv("TLS") != nullptr) {
+      TestCertificate certificate;
+      server.use_tls(load_tls(certificate.certificate(), certificate.key()).value());
+    }
     auto listening = server.listen(argc > 2 ? argv[2] : "127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[1])));
     if (!listening.ok()) {
       std::fprintf(stderr, "%s\n", listening.error().client_text.c_str());
