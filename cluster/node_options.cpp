@@ -25,7 +25,6 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.limits.head_ms = static_cast<unsigned>(options.head_timeout_ms);
   out.limits.body_ms = static_cast<unsigned>(options.body_timeout_ms);
   out.limits.idle_ms = static_cast<unsigned>(options.idle_timeout_ms);
-  out.limits.step_ms = static_cast<unsigned>(options.watchdog_ms);
   out.limits.stall_ms = static_cast<unsigned>(options.slow_reader_ms);
   // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.
   out.limits.requests = std::max<std::size_t>(out.limits.requests, options.max_queue + options.max_sequences + 1);

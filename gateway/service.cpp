@@ -37,7 +37,6 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       slow_readers_(
           metrics.counter("troupe:http_slow_readers_total", "Connections cut because their output did not leave (--slow-reader-ms)")),
       access_log_(options.access_log),
-      steps_(metrics, options.limits.step_ms),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}
 
 void Service::request(Connection& connection, HttpRequest&& request) {
@@ -87,13 +86,6 @@ bool Service::ready() const {
   for (auto model : directory_->getModels())
     if (model.getReplicasServing() > 0) return true;
   return false;
-}
-
-void Service::tick() { steps_.look(server_->now()); }
-
-std::uint64_t Service::stalled_ms() {
-  steps_.look(server_->now());
-  return steps_.stalled_ms(server_->now());
 }
 
 std::optional<Error> Service::refusal() const {

@@ -5,7 +5,6 @@
 #include "gateway/connection.h"
 #include "gateway/gateway.h"
 #include "gateway/live_requests.h"
-#include "gateway/step_watch.h"
 #include "runtime/base/metrics.h"
 
 #include <ctime>
@@ -28,7 +27,6 @@ class Service final : public Application {
   void ended(const AccessRecord& record) override;
   void connections_changed(std::size_t open) override;
   void connection_refused(const std::string& address) override;
-  void tick() override;
   void drained(std::uint32_t cut) override;
 
   // For the endpoints.
@@ -36,8 +34,6 @@ class Service final : public Application {
   const AccessRules& access() const { return access_; }
   void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
   LiveRequests& live() { return live_; }
-  /// For how long the engine has had work without finishing a step; 0: all is well.
-  std::uint64_t stalled_ms();
   const base::Metrics& metrics() const { return metrics_; }
   bool draining() const;
   /// Whether a replica serves at least one model.
@@ -65,7 +61,6 @@ class Service final : public Application {
   const bool access_log_;
   std::uint64_t refusal_told_ = 0;  // loop time of the last log line of refused connections; 0: none yet
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
-  StepWatch steps_;
   LiveRequests live_;
   Server* server_ = nullptr;
   Message<messages::DirectoryChanged> directory_;

@@ -2,8 +2,6 @@
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/service.h"
 
-#include <string>
-
 namespace troupe::gateway::endpoints {
 
 void health(Service&, Connection& connection, HttpRequest&&, const Caller&) {
@@ -13,11 +11,6 @@ void health(Service&, Connection& connection, HttpRequest&&, const Caller&) {
 void ready(Service& service, Connection& connection, HttpRequest&&, const Caller&) {
   if (service.draining() || !service.ready()) {
     auto body = service.draining() ? R"({"status":"draining"})" : R"({"status":"loading"})";
-    return connection.respond(503, "application/json", body, "Retry-After: 1\r\nCache-Control: no-store\r\n");
-  }
-  if (const auto stalled = service.stalled_ms(); stalled > 0) {
-    auto body =
-        R"({"status":"stalled","reason":"requests run or wait, but no step has finished for )" + std::to_string(stalled / 1000) + " s\"}";
     return connection.respond(503, "application/json", body, "Retry-After: 1\r\nCache-Control: no-store\r\n");
   }
   // "key_needed" lets the chat page ask for a key before its first request.
