@@ -2,13 +2,37 @@
 #include "cluster/serve_command.h"
 #include "cluster/node.h"
 #include "cluster/start_report.h"
+#include "runtime/base/log.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
 namespace troupe::cluster {
+namespace {
+
+/// Each connection is an open file, and the usual limit of a shell is 1024 of them.
+void allow_open_files(std::uint64_t connections) {
+  constexpr rlim_t kOwnFiles = 256;  // model, pipes, event loops
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  const rlim_t wanted = connections + kOwnFiles;
+  if (files.rlim_cur < wanted) {
+    files.rlim_cur = std::min(wanted, files.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (files.rlim_cur < wanted)
+    base::log(base::LogLevel::kWarning, "few_open_files",
+              "limit=" + std::to_string(files.rlim_cur) + " wanted=" + std::to_string(wanted) +
+                  " remedy=" + base::log_value("raise the hard limit of open files (ulimit -Hn) or lower --max-connections"));
+}
+
+}  // namespace
 
 int run_serve(const Options& options) {
+  allow_open_files(options.max_connections);
   StartReport report;
 
   NodeEvents events;
