@@ -32,6 +32,7 @@ std::string take_event(const json& event, ChatTurn& turn) {
   if (auto choices = event.find("choices"); choices != event.end() && choices->is_array() && !choices->empty()) {
     const json& choice = choices->front();
     if (choice.is_object()) {
+      if (auto raw = choice.find("text"); raw != choice.end() && raw->is_string()) text = raw->get<std::string>();
       if (auto delta = choice.find("delta"); delta != choice.end() && delta->is_object())
         if (auto content = delta->find("content"); content != delta->end() && content->is_string()) text = content->get<std::string>();
       if (auto reason = choice.find("finish_reason"); reason != choice.end() && reason->is_string())
@@ -73,14 +74,15 @@ Status ChatClient::find_model() {
 }
 
 std::string ChatClient::request_body() const {
-  json messages = json::array();
-  for (const Message& message : messages_) messages.push_back({{"role", message.role}, {"content", message.content}});
-  json body = {{"model", model_},
-               {"messages", std::move(messages)},
-               {"stream", true},
-               {"stream_options", {{"include_usage", true}}},
-               {"temperature", settings_.temperature}};
-  if (settings_.max_tokens != 0) body["max_tokens"] = settings_.max_tokens;
+  json body = {{"model", model_}, {"stream", true}, {"stream_options", {{"include_usage", true}}}, {"temperature", settings_.temperature}};
+  if (settings_.raw) {
+    body["prompt"] = messages_.back().content;
+  } else {
+    for (const Message& message : messages_) body["messages"].push_back({{"role", message.role}, {"content", message.content}});
+  }
+  // Completions end after 16 tokens unless they are told otherwise; a limit beyond the context means its end.
+  constexpr std::uint64_t kToTheEnd = 1 << 20;
+  if (settings_.max_tokens != 0 || settings_.raw) body["max_tokens"] = settings_.max_tokens != 0 ? settings_.max_tokens : kToTheEnd;
   if (settings_.seed != 0) body["seed"] = settings_.seed;
   return body.dump(-1, ' ', false, json::error_handler_t::replace);  // a terminal may send bytes that are not UTF-8
 }
@@ -90,7 +92,7 @@ Result<ChatTurn> ChatClient::ask(const std::string& question, const std::functio
   if (auto status = find_model(); !status) return status.error();
   messages_.push_back({"user", question});
   auto turn = stream(on_text, stop_wanted);
-  if (turn)
+  if (turn && !settings_.raw)
     messages_.push_back({"assistant", turn->text});
   else
     messages_.pop_back();
@@ -98,7 +100,8 @@ Result<ChatTurn> ChatClient::ask(const std::string& question, const std::functio
 }
 
 Result<ChatTurn> ChatClient::stream(const std::function<void(std::string_view)>& on_text, const std::function<bool()>& stop_wanted) {
-  auto answer = HttpStream::open(server_, "POST", "/v1/chat/completions", settings_.api_key, request_body());
+  auto answer =
+      HttpStream::open(server_, "POST", settings_.raw ? "/v1/completions" : "/v1/chat/completions", settings_.api_key, request_body());
   if (!answer) return answer.error();
   if (answer->status() != 200) {
     auto body = answer->rest();

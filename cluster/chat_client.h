@@ -17,6 +17,7 @@ struct ChatSettings {
   std::uint64_t max_tokens = 0;  // 0: no limit but the context
   double temperature = 0.7;
   std::uint64_t seed = 0;  // 0: none
+  bool raw = false;        // the question is continued as it is, by /v1/completions; nothing is remembered
 };
 
 struct ChatTurn {

@@ -35,15 +35,16 @@ Status apply_config_text(Options& options, std::string_view text, const std::str
   try {
     table = toml::parse(text, name);
   } catch (const toml::parse_error& fault) {
-    return bad_file(name + ":" + std::to_string(fault.source().begin.line), std::string(fault.description()));
+    return bad_file(name + ":" + std::to_string(fault.source().begin.line), quotable(fault.description()));
   }
   for (auto&& [key, node] : table) {
     const std::string key_text(key.str());
-    const std::string place = name + ":" + std::to_string(key.source().begin.line) + ": " + key_text;
+    const std::string place = name + ":" + std::to_string(key.source().begin.line) + ": " + quotable(key_text);
     const OptionRow* row = find_option(key_text);
     if (row == nullptr || row->no_file)
       return bad_file(place, "no such key; the keys are the options of 'troupe serve --help' without the dashes before them");
     clear_option(options, *row);
+    options.sources[std::string(row->name)] = OptionSource::kFile;
     const toml::array* items = node.as_array();
     if (items != nullptr && !std::holds_alternative<std::vector<std::string> Options::*>(row->field))
       return bad_file(place, "takes one value, not a list");

@@ -1,12 +1,16 @@
 // The program `troupe`: picks a command, gives it its options, returns its exit code. Everything else lives in the commands.
 #include "cluster/bench/bench_command.h"
 #include "cluster/chat_command.h"
+#include "cluster/commands.h"
+#include "cluster/inspect_command.h"
 #include "cluster/option_sources.h"
+#include "cluster/run_command.h"
 #include "cluster/serve_command.h"
 #include "runtime/base/log.h"
 #include "runtime/base/version.h"
 
 #include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
 #include <string>
@@ -18,15 +22,16 @@ namespace {
 using namespace troupe;
 using namespace troupe::cluster;
 
-constexpr const char* kUsage =
-    "usage: troupe COMMAND [arguments]\n"
-    "\n"
-    "  serve MODEL   serve a model over HTTP and WebSocket, with a chat page\n"
-    "  chat          chat in the terminal: --url of a server, or MODEL in this process\n"
-    "  bench MODEL   measure prefill, decode, steps, kernels and serving on this machine\n"
-    "  options       all options as a Markdown page\n"
-    "\n"
-    "'troupe COMMAND --help' lists the options of a command; 'troupe --version' names the version.\n";
+std::string usage() {
+  constexpr std::size_t kWidth = 18;
+  std::string text = "usage: troupe COMMAND [arguments]\n\n";
+  for (const CommandRow& row : command_table()) {
+    std::string call = std::string(row.name) + " " + std::string(row.arguments);
+    call.resize(std::max(call.size() + 1, kWidth), ' ');
+    text += "  " + call + std::string(row.help) + "\n";
+  }
+  return text + "\n'troupe COMMAND --help' lists the options of a command; 'troupe --version' names the version.\n";
+}
 
 int run_with_options(CommandBits command, const std::vector<std::string>& arguments) {
   auto parsed = parse_options(command, arguments, process_environment);
@@ -43,6 +48,8 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
   switch (command) {
     case kServe: return run_serve(parsed->options);
     case kChat: return run_chat(parsed->options);
+    case kRun: return run_prompt(parsed->options);
+    case kInspect: return run_inspect(parsed->options);
     default: return run_bench(parsed->options);
   }
 }
@@ -62,19 +69,26 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that reaches `ulimit -f` is a failed write, not the end of the process
   const std::string command = argc > 1 ? argv[1] : "";
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
-  if (command == "serve") return run_with_options(kServe, arguments);
-  if (command == "chat") return run_with_options(kChat, arguments);
-  if (command == "bench") return run_with_options(kBench, arguments);
+  for (const CommandRow& row : command_table())
+    if (row.name == command && row.options != 0) return run_with_options(static_cast<CommandBits>(row.options), arguments);
   if (command == "--version") {
     std::printf("troupe %s\n", std::string(base::version()).c_str());
     return 0;
   }
   const bool help = command == "--help" || command == "-h" || command == "help";
-  if (command == "options")
+  const bool completions = command == "completions" && arguments == std::vector<std::string>{"bash"};
+  if (command == "options") {
     std::fputs(options_markdown().c_str(), stdout);
-  else if (help)
-    std::fputs(kUsage, stdout);
-  else
-    std::fprintf(stderr, "troupe: %s\n%s", command.empty() ? "no command given" : ("unknown command: " + command).c_str(), kUsage);
-  return command == "options" || help ? 0 : 1;
+  } else if (completions) {
+    std::fputs(bash_completions().c_str(), stdout);
+  } else if (help) {
+    std::fputs(usage().c_str(), stdout);
+  } else {
+    const std::string fault = command.empty()            ? "no command given"
+                              : command == "completions" ? "completions are made for bash: troupe completions bash"
+                                                         : "unknown command: " + command;
+    std::fprintf(stderr, "troupe: %s\n%s", fault.c_str(), usage().c_str());
+    return 1;
+  }
+  return 0;
 }

@@ -45,7 +45,11 @@ void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
 std::string_view purpose(CommandBits command) {
   switch (command) {
     case kServe: return "Serves a model over HTTP and WebSocket, with a chat page at /.";
-    case kChat: return "Chats in the terminal: with the server at --url, or with MODEL in this process.";
+    case kChat: return "Chats in the terminal: with the server at --url, or with MODEL in this process. For one prompt: troupe run.";
+    case kRun:
+      return "Answers one prompt on standard output: by the server at --url, or by MODEL in this process.\n"
+             "Exit code: 0 answered, 1 not answered (the reason is on standard error), 130 stopped by Ctrl-C.";
+    case kInspect: return "Tells the facts of a model file, without loading it. Exit code: 0 it can be served, 1 it cannot.";
     default:
       return "Measures MODEL on this machine: prefill, decode, where a step's time goes (step), how near the kernels come to the\n"
              "machine's limits (roof), and what clients of a server see (http, also with --url of any OpenAI-compatible server).";
@@ -95,9 +99,11 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
     if (value == nullptr || &row == &config_row || (row.commands & command) == 0) continue;
     clear_option(options, row);
     if (auto status = set_option(options, row, value, name); !status) return status.error();
+    options.sources[std::string(row.name)] = OptionSource::kEnvironment;
   }
   for (const auto& [row, values] : given) {
     clear_option(options, *row);
+    options.sources[std::string(row->name)] = OptionSource::kCommandLine;
     for (const std::string& value : values)
       if (auto status = set_option(options, *row, value, shown_name(*row)); !status) return status.error();
   }

@@ -28,7 +28,7 @@ std::span<const OptionRow> option_table() {
        .unit = "path",
        .field = &Options::model,
        .help = "GGUF file to serve (architecture llama; F32, F16, BF16, Q8_0, Q4_0, Q4_1 or Q6_K)",
-       .commands = kAll,
+       .commands = kAll | kInspect,
        .positional = true},
       {.name = "config",
        .unit = "path",
@@ -91,6 +91,13 @@ std::span<const OptionRow> option_table() {
        .minimum = 1,
        .maximum = 1000000,
        .help = "Open connections of one IPv4 address or one IPv6 /64; raise it behind a proxy, whose clients share one address",
+       .commands = kServe},
+      {.name = "max-choices",
+       .unit = "number",
+       .field = &Options::max_choices,
+       .minimum = 1,
+       .maximum = 128,
+       .help = "Largest n of a request, and n times the prompts of a completion; beyond it 400",
        .commands = kServe},
       {.name = "max-body",
        .unit = "bytes",
@@ -215,6 +222,22 @@ std::span<const OptionRow> option_table() {
        .maximum = 1000000,
        .help = "Requests that may wait; more are refused with 429",
        .commands = kAll},
+      {.name = "store-memory",
+       .unit = "bytes",
+       .field = &Options::store_memory,
+       .minimum = 1 << 20,
+       .maximum = 1099511627776.0,
+       .help =
+           "Memory for stored responses: half for objects and the events of streams, half for the token ids they are continued from; the "
+           "longest unused go first",
+       .commands = kServe},
+      {.name = "store-ttl-seconds",
+       .unit = "s",
+       .field = &Options::store_ttl_seconds,
+       .minimum = 1,
+       .maximum = 31536000,
+       .help = "Time that a stored response is kept after its end",
+       .commands = kServe},
       {.name = "token-budget",
        .unit = "number",
        .field = &Options::token_budget,
@@ -234,7 +257,8 @@ std::span<const OptionRow> option_table() {
        .field = &Options::watchdog_ms,
        .minimum = 50,
        .maximum = 3600000,
-       .help = "A step that takes longer is aborted and its streams are resumed; one that ignores this as long again ends the process"},
+       .help = "A step that takes longer is aborted and its streams are resumed; one that ignores this as long again ends the process. "
+               "After half of this without a step /ready turns red"},
       {.name = "grace-seconds",
        .unit = "s",
        .field = &Options::grace_seconds,
@@ -268,41 +292,53 @@ std::span<const OptionRow> option_table() {
        .unit = "url",
        .field = &Options::url,
        .help = "Server to chat with or to measure, for example http://127.0.0.1:8080; empty: serve MODEL inside this process",
-       .commands = kChat | kBench,
+       .commands = kChat | kRun | kBench,
        .no_file = true},
       {.name = "api-key",
        .unit = "text",
        .field = &Options::api_key,
        .help = "Key for that server",
-       .commands = kChat | kBench,
+       .commands = kChat | kRun | kBench,
+       .no_file = true,
+       .secret = true},
+      {.name = "system",
+       .unit = "text",
+       .field = &Options::system_prompt,
+       .help = "System message",
+       .commands = kChat | kRun,
        .no_file = true},
-      {.name = "system", .unit = "text", .field = &Options::system_prompt, .help = "System message", .commands = kChat, .no_file = true},
       {.name = "prompt",
        .unit = "text",
        .field = &Options::prompt,
-       .help = "Ask this, print the answer and end; empty: a conversation",
-       .commands = kChat,
+       .help = "What to ask; '-', or none where standard input is no terminal: all of standard input",
+       .commands = kRun,
+       .no_file = true},
+      {.name = "raw",
+       .unit = "flag",
+       .field = &Options::raw,
+       .help = "Continue the prompt as it is, without the chat template",
+       .commands = kRun,
        .no_file = true},
       {.name = "max-tokens",
        .unit = "number",
        .field = &Options::max_tokens,
        .maximum = 1 << 20,
        .help = "Tokens of an answer, at most; 0: to the end of the context",
-       .commands = kChat,
+       .commands = kChat | kRun,
        .no_file = true},
       {.name = "temperature",
        .unit = "number",
        .field = &Options::temperature,
        .maximum = 2,
        .help = "0: always the most likely token",
-       .commands = kChat,
+       .commands = kChat | kRun,
        .no_file = true},
       {.name = "seed",
        .unit = "number",
        .field = &Options::seed,
        .maximum = 9007199254740992.0,
        .help = "Seed of the answers, of bench's prompts; 0: a new one each time",
-       .commands = kChat | kBench,
+       .commands = kChat | kRun | kBench,
        .no_file = true},
       {.name = "suite",
        .unit = "text",
@@ -457,8 +493,8 @@ std::span<const OptionRow> option_table() {
       {.name = "json",
        .unit = "file",
        .field = &Options::json_file,
-       .help = "Write the figures as JSON; - or no name: to standard output, in place of the table",
-       .commands = kBench,
+       .help = "Write the figures or facts as JSON; - or no name: to standard output, in place of the table",
+       .commands = kBench | kInspect,
        .no_file = true,
        .bare_value = "-"},
       {.name = "html",
@@ -482,6 +518,8 @@ std::string_view command_name(CommandBits command) {
   switch (command) {
     case kServe: return "serve";
     case kChat: return "chat";
+    case kRun: return "run";
+    case kInspect: return "inspect";
     default: return "bench";
   }
 }
@@ -499,10 +537,12 @@ std::string options_markdown() {
       "# Options\n\n"
       "Made by `troupe options` from the table in [cluster/option_table.cpp](../cluster/option_table.cpp); a test compares the two.\n\n"
       "The command line wins over the environment, the environment over the file given by `--config`, the file over the default.\n"
-      "A key of the file is the option's name: `kv-memory = \"2GiB\"`. An unknown option or key is an error.\n";
+      "A key of the file is the option's name: `kv-memory = \"2GiB\"`. An unknown option or key is an error.\n"
+      "A running server tells them all, with where each came from, at `GET /config` (with the admin key).\n";
   const Options defaults;
-  for (auto [command, title] : {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"},
-                                std::pair{kBench, "troupe bench [MODEL] [SUITE...]"}}) {
+  for (auto [command, title] :
+       {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"}, std::pair{kRun, "troupe run [MODEL]"},
+        std::pair{kInspect, "troupe inspect MODEL"}, std::pair{kBench, "troupe bench [MODEL] [SUITE...]"}}) {
     text += std::string("\n## ") + title + "\n\n| option | environment | default | allowed | |\n|---|---|---|---|---|\n";
     for (const OptionRow& row : option_table()) {
       if (row.hidden || (row.commands & command) == 0) continue;

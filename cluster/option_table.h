@@ -14,7 +14,7 @@
 namespace troupe::cluster {
 
 /// Commands that take an option, as bits.
-enum CommandBits : unsigned { kServe = 1, kChat = 2, kBench = 4, kAll = 7 };
+enum CommandBits : unsigned { kServe = 1, kChat = 2, kBench = 4, kRun = 8, kInspect = 16, kAll = 15 };  // kAll: that load a model
 std::string_view command_name(CommandBits command);
 
 using OptionField =
@@ -27,10 +27,11 @@ struct OptionRow {
   double minimum = 0, maximum = 0;             // of numbers; equal: any
   std::vector<std::string_view> choices = {};  // of texts and lists; empty: any
   std::string_view help;
-  unsigned commands = kServe | kChat;
+  unsigned commands = kServe | kChat | kRun;
   bool positional = false;
   bool hidden = false;               // for tests: not in the help or the docs
   bool no_file = false;              // not a key of the config file
+  bool secret = false;               // shown as "(set)" only
   std::string_view short_name = {};  // second name on the command line
   std::string_view bare_value = {};  // of a text whose name may be given alone
 };
@@ -47,6 +48,8 @@ std::string environment_name(const OptionRow& row);
 Status set_option(Options& options, const OptionRow& row, std::string_view text, std::string_view origin);
 /// Lists: appends, and takes several numbers or choices at once ("1,16"); a list given on the command line replaces that of the file.
 void clear_option(Options& options, const OptionRow& row);
+/// Text of a user in an error: one line, at most 200 bytes of it.
+std::string quotable(std::string_view text);
 /// Current value as a user would write it; empty for an empty text.
 std::string option_text(const Options& options, const OptionRow& row);
 /// "1 to 65535", "int8, fp16 or fp32"; empty if anything goes.

@@ -50,7 +50,7 @@ std::optional<double> parse_real(std::string_view text) {
 
 Error bad_value(std::string_view origin, std::string_view text, const std::string& wanted, const OptionRow& row) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
-                    std::string(origin) + ": '" + std::string(text) + "' is not valid; it must be " + wanted, std::string(row.name));
+                    std::string(origin) + ": '" + quotable(text) + "' is not valid; it must be " + wanted, std::string(row.name));
 }
 
 bool in_range(const OptionRow& row, double number) {
@@ -68,6 +68,14 @@ bool is_origin(std::string_view text) {
 }
 
 }  // namespace
+
+std::string quotable(std::string_view text) {
+  constexpr std::size_t kMaxShown = 200;
+  std::string out(text.substr(0, kMaxShown));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text.size() > kMaxShown ? out + "..." : out;
+}
 
 std::string allowed_text(const OptionRow& row) {
   if (!row.choices.empty()) {

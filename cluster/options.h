@@ -2,10 +2,15 @@
 // option_sources.h before any thread starts; read-only afterwards. Initialisers are the defaults.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace troupe::cluster {
+
+/// Who set an option; a later one wins.
+enum class OptionSource { kFile, kEnvironment, kCommandLine };
 
 struct Options {
   // Model and arithmetic.
@@ -29,6 +34,7 @@ struct Options {
   std::string tls_cert, tls_key;
   std::uint64_t max_connections = 10000;
   std::uint64_t max_connections_per_address = 1000;
+  std::uint64_t max_choices = 128;
   std::uint64_t max_body = 2 << 20;  // bytes, as the two below
   std::uint64_t max_head = 16 << 10;
   std::uint64_t max_output = 256 << 10;
@@ -44,23 +50,27 @@ struct Options {
   std::string policy = "fcfs";
   std::uint64_t max_sequences = 64;
   std::uint64_t max_queue = 256;
+  std::uint64_t store_memory = 128 << 20;  // bytes
+  std::uint64_t store_ttl_seconds = 3600;
   std::uint64_t token_budget = 512;
   std::uint64_t stall_budget_ms = 100;
   std::uint64_t watchdog_ms = 30000;
 
   // Process.
   std::string config_file;
+  std::map<std::string, OptionSource, std::less<>> sources;  // by name; absent: the default
   std::string log_level = "warning";
   std::string log_format = "text";
   bool access_log = false;
   std::uint64_t grace_seconds = 30;
   std::string fault;  // tests
 
-  // troupe chat.
+  // troupe chat and troupe run.
   std::string url;
   std::string api_key;
   std::string system_prompt;
   std::string prompt;
+  bool raw = false;
   std::uint64_t max_tokens = 0;  // 0: to the end of the context
   double temperature = 0.7;
   std::uint64_t seed = 0;

@@ -1,6 +1,7 @@
 // What CAF needs to carry a Message<Schema>: inspectors for the wire and for logging. The only file in messages/ that knows CAF.
 #pragma once
 #include "messages/message.h"
+#include "messages/received_message.h"
 
 #include <caf/binary_deserializer.hpp>
 #include <caf/deserializer.hpp>
@@ -9,7 +10,6 @@
 #include <caf/meta/type_name.hpp>
 #include <caf/sec.hpp>
 #include <caf/serializer.hpp>
-#include <kj/exception.h>
 
 namespace troupe {
 
@@ -35,11 +35,9 @@ caf::error inspect(caf::deserializer& source, Message<Schema>& message) {
     return caf::sec::end_of_stream;
   auto words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
   if (auto error = source.apply_raw(size, words.asBytes().begin())) return error;
-  try {
-    message = Message<Schema>(kj::mv(words));
-  } catch (const kj::Exception&) {
-    return caf::sec::malformed_basp_message;
-  }
+  auto received = receive_message<Schema>(kj::mv(words));
+  if (!received) return caf::sec::malformed_basp_message;
+  message = *std::move(received);
   return caf::none;
 }
 

@@ -1,8 +1,11 @@
 // The option table and its sources: precedence, ranges, errors that name the place.
+#include "cluster/commands.h"
+#include "cluster/config_answer.h"
 #include "cluster/option_sources.h"
 #include "messages/error_reasons.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -141,6 +144,17 @@ TEST_CASE("faults of the config file name line and key") {
   CHECK(text_of("url = \"http://x\"\n").find("f.toml:1: url") == 0);
 }
 
+TEST_CASE("errors that quote a file are one short line") {
+  for (const std::string& text :
+       {std::string("port = \"a\\nb\"\n"), std::string("\"po\\nrt\" = 1\n"), "port = \"" + std::string(5000, 'x') + "\"\n",
+        "\"" + std::string(5000, 'x') + "\" = 1\n", std::string("host = \"a\\u001b[2J\"\nport = \"\\u001b[2J\"\n")}) {
+    const TemporaryFile file(text);
+    const std::string error = fault(kServe, {"--config", file.path.string()});
+    CHECK(error.size() < 700);
+    for (const char c : error) CHECK(static_cast<unsigned char>(c) >= 0x20);
+  }
+}
+
 TEST_CASE("a config file that never ends is refused") {
   Options options;
   const auto status = apply_config_file(options, "/dev/zero");
@@ -158,4 +172,114 @@ TEST_CASE("help lists the command's options and hides those of tests") {
   CHECK(parsed->help.find("--url") == std::string::npos);
   CHECK(parse(kChat, {"-h"})->help.find("--url") != std::string::npos);
   CHECK(parse(kServe, {"m", "--fault", "throw:3"})->options.fault == "throw:3");
+}
+
+namespace {
+
+/// A value that the row takes and that is not its default.
+std::string other_value(const OptionRow& row) {
+  const std::string usual = option_text(Options{}, row);
+  for (const std::string_view choice : row.choices)
+    if (choice != usual && !choice.empty()) return std::string(choice);
+  if (std::holds_alternative<bool Options::*>(row.field)) return "true";
+  if (row.unit == "origin") return "https://a.example";
+  if (std::holds_alternative<std::string Options::*>(row.field)) return "some text";
+  if (row.minimum != row.maximum) return std::to_string(static_cast<std::uint64_t>(row.maximum));
+  return std::holds_alternative<std::vector<std::string> Options::*>(row.field) ? "some" : "17";
+}
+
+CommandBits some_command(const OptionRow& row) {
+  for (const CommandBits command : {kServe, kChat, kRun, kBench, kInspect})
+    if ((row.commands & command) != 0) return command;
+  return kAll;
+}
+
+}  // namespace
+
+TEST_CASE("every option can be set on the command line, in the environment and in the file, and tells who set it") {
+  for (const OptionRow& row : option_table()) {
+    if (row.name == "config") continue;
+    const std::string value = other_value(row);
+    CAPTURE(row.name, value);
+    const CommandBits command = some_command(row);
+    const auto check = [&](const Result<ParsedOptions>& parsed, OptionSource source) {
+      if (!parsed) FAIL_CHECK(parsed.error().client_text);
+      if (!parsed) return;
+      CHECK(option_text(parsed->options, row) == value);
+      REQUIRE(parsed->options.sources.count(row.name) == 1);
+      CHECK(parsed->options.sources.find(row.name)->second == source);
+    };
+    const bool flag = std::holds_alternative<bool Options::*>(row.field);
+    std::vector<std::string> arguments;
+    if (row.positional && row.name != "model") arguments.push_back("m.gguf");
+    if (!row.positional) arguments.push_back("--" + std::string(row.name));
+    if (!flag) arguments.push_back(value);
+    check(parse(command, arguments), OptionSource::kCommandLine);
+    check(parse(command, {}, {{environment_name(row), value}}), OptionSource::kEnvironment);
+    if (row.no_file) continue;
+    const TemporaryFile file(std::string(row.name) + " = \"" + value + "\"\n");
+    const bool text = std::holds_alternative<std::string Options::*>(row.field) || row.unit == "bytes" || row.unit == "origin" ||
+                      std::holds_alternative<std::vector<std::string> Options::*>(row.field);
+    if (!text) std::ofstream(file.path) << row.name << " = " << value << "\n";
+    check(parse(command, {"--config", file.path.string()}), OptionSource::kFile);
+  }
+}
+
+TEST_CASE("the answer of /config has each option of serve with its source") {
+  const TemporaryFile file("max-queue = 7\n");
+  const auto parsed = parse(kServe, {"m.gguf", "--port", "0", "--config", file.path.string()}, {{"TROUPE_HOST", "::1"}});
+  REQUIRE(parsed.ok());
+  const auto answer = nlohmann::json::parse(config_answer(parsed->options));
+  const auto& options = answer.at("options");
+  CHECK(options.at("max-queue") == nlohmann::json({{"value", 7}, {"source", "file"}, {"default", 256}}));
+  CHECK(options.at("port") == nlohmann::json({{"value", 0}, {"source", "command line"}, {"default", 8080}}));
+  CHECK(options.at("host").at("source") == "environment");
+  CHECK(options.at("threads") == nlohmann::json({{"value", 0}, {"source", "default"}}));
+  CHECK_FALSE(options.contains("fault"));    // of tests
+  CHECK_FALSE(options.contains("api-key"));  // not of a server
+  for (const OptionRow& row : option_table())
+    if (row.name.find("key") != std::string_view::npos && row.unit == "text") CHECK(row.secret);
+}
+
+TEST_CASE("the usage and the completions know every command") {
+  const std::string script = bash_completions();
+  for (const CommandRow& row : command_table()) {
+    CHECK(script.find(std::string(row.name)) != std::string::npos);
+    if (row.options != 0) CHECK(command_name(static_cast<CommandBits>(row.options)) == row.name);
+  }
+}
+
+namespace {
+
+/// What bash offers for these words, the last of which is being written; sorted, one a line.
+std::string completed(const std::vector<std::string>& words) {
+  const auto path = std::filesystem::temp_directory_path() / ("troupe_completions_" + std::to_string(::getpid()) + ".sh");
+  std::string script = bash_completions() + "COMP_WORDS=(";
+  for (const std::string& word : words) script += "'" + word + "' ";
+  script += ")\nCOMP_CWORD=" + std::to_string(words.size() - 1) + "\n_troupe\nprintf '%s\\n' \"${COMPREPLY[@]}\" | sort\n";
+  std::ofstream(path) << script;
+  FILE* output = ::popen(("bash -u " + path.string() + " 2>&1").c_str(), "r");
+  REQUIRE(output != nullptr);
+  std::string text;
+  char buffer[4096];
+  for (std::size_t count = 0; (count = std::fread(buffer, 1, sizeof buffer, output)) > 0;) text.append(buffer, count);
+  CHECK(::pclose(output) == 0);
+  std::filesystem::remove(path);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("bash completes commands, options and values") {
+  CHECK(completed({"troupe", "se"}) == "serve\n");
+  CHECK(completed({"troupe", ""}).find("inspect\n") != std::string::npos);
+  CHECK(completed({"troupe", "completions", ""}) == "bash\n");
+  CHECK(completed({"troupe", "run", "--pro"}) == "--prompt\n");
+  CHECK(completed({"troupe", "serve", "--pro"}) == "\n");
+  CHECK(completed({"troupe", "serve", "--kv-format", ""}) == "fp16\nfp32\nint8\n");
+  CHECK(completed({"troupe", "serve", "--kv", "fp1"}) == "fp16\n");
+  CHECK(completed({"troupe", "serve", "--port", ""}) == "\n");
+  const TemporaryFile file("");
+  CHECK(completed({"troupe", "serve", "--config", file.path.string().substr(0, file.path.string().size() - 3)}) ==
+        file.path.string() + "\n");
 }

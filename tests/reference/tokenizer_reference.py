@@ -2,6 +2,7 @@
 """Checks tests/data/golden/smollm2_tokens.jsonl against the reference tokenizer (PyPI `tokenizers`), built from a model file's vocabulary.
 
 Run: pip install tokenizers; python3 tests/reference/tokenizer_reference.py MODEL.gguf
+Adds " --special" to write tests/data/golden/smollm2_special.jsonl to standard output instead: blanks beside control tokens and at the start.
 Prints, for each pre-tokenizer, on how many lines its ids differ. The golden ids are those of GPT-2's byte-level rule ("byte level"). Cutting
 digits out first ("digits, byte level", llama.cpp's rule for this vocabulary) differs where blanks or a newline stand before a number.
 """
@@ -14,6 +15,8 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "data" / "golden" / "smollm2_tokens.jsonl"
 CONTROL = 3
+WORDS = ["Hello", " Hello", "  Hello", " ", "x", " x", "\n", "\n\nx", "\t x", "123", " 123", "\u3000x", "\u00e9", " \U0001f600", "'s", "", "!", " <s> x"]
+MARKS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
 
 
 def read_array(data, key):
@@ -47,6 +50,13 @@ def main():
     data = pathlib.Path(sys.argv[1]).read_bytes()[: 8 << 20]
     lines = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    if "--special" in sys.argv:
+        tokenizer = reference(data, byte_level)
+        texts = WORDS + [mark + word for mark in MARKS for word in WORDS] + [word + MARKS[0] + word for word in WORDS] + [a + b for a in MARKS for b in MARKS]
+        texts += [MARKS[0] + "user\n Hello " + MARKS[1] + "\n" + MARKS[0] + "assistant\n", "<|im_start", "|im_end|>", "<|im_start|><|im_start"]
+        for text in texts:
+            print(json.dumps({"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}))
+        return
     digits_first = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
     for name, rule in (("byte level", byte_level), ("digits, byte level", digits_first)):
         tokenizer = reference(data, rule)

@@ -213,7 +213,8 @@ void Interpreter::bind_parameters(const Statement& macro, const Arguments& argum
   Scope& scope = scopes_.back();
   Dict more;
   for (const auto& [name, value] : arguments.named) {
-    const auto known = std::find_if(macro.parameters.begin(), macro.parameters.end(), [&](const auto& one) { return one.first == name; });
+    const auto known =
+        std::find_if(macro.parameters.begin(), macro.parameters.end(), [&wanted = name](const auto& one) { return one.first == wanted; });
     const bool is_known = known != macro.parameters.end();
     if (is_known && static_cast<std::size_t>(known - macro.parameters.begin()) < arguments.positional.size())
       fail("got two values for '" + name + "'");

@@ -39,6 +39,20 @@ TEST_CASE("a key depends on domain, parent and every token") {
   CHECK_THROWS_AS(block_key({1, 2}, {}, tokens_from(0, 5)), InvariantViolation);
 }
 
+TEST_CASE("R50: prompts crafted against a polynomial hash have other keys") {
+  // A hash that adds 31 times the last value to the next token takes these for the same: token + 31, its neighbour - 1, and back.
+  const auto tokens = tokens_from(1000, 2 * kBlockTokens);
+  const auto keys = block_keys({1, 2}, tokens);
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {  // inside a block, and across the boundary of two
+    auto crafted = tokens;
+    crafted[i] += 31;
+    crafted[i + 1] -= 1;
+    const auto other = block_keys({1, 2}, crafted);
+    const std::size_t changed = i / kBlockTokens;
+    for (std::size_t block = 0; block < keys.size(); ++block) CHECK((other[block] == keys[block]) == (block < changed));
+  }
+}
+
 TEST_CASE("a key domain depends on each of its parts") {
   const Hash128 a{1, 1}, b{2, 2};
   const Hash128 domain = key_domain(a, a, a, a, "salt");

@@ -117,6 +117,21 @@ TEST_CASE("keys alone are not trusted: their tokens must agree") {
   CHECK(holder.tier.match(lie).device_blocks.empty());
 }
 
+TEST_CASE("R50: a prompt crafted against a weak hash finds nothing of another's") {
+  Holder holder(16);
+  const auto tokens = numbers(1000, 3 * kBlockTokens);
+  holder.release({holder.publish(tokens)});
+  for (const std::size_t at : {std::size_t{0}, std::size_t{5}, std::size_t{kBlockTokens - 1}}) {  // the last: across two blocks
+    auto crafted = tokens;
+    crafted[at] += 31;
+    crafted[at + 1] -= 1;
+    const auto match = holder.match(crafted);
+    CHECK(match.device_blocks.empty());
+    CHECK(match.tail_tokens == at);  // equal tokens before the first crafted one may be shared, none behind it
+    holder.release(match);
+  }
+}
+
 TEST_CASE("a key already there: the first block stays, the second is private until its lock ends") {
   Holder holder(8);
   const auto tokens = numbers(0, 32);

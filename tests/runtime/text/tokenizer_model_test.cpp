@@ -42,6 +42,20 @@ TEST_CASE("ids equal the reference on every golden line") {
   CHECK(count == 2000);
 }
 
+TEST_CASE("R72: blanks beside control tokens and at the start are tokenized as the reference does") {
+  std::ifstream lines(TROUPE_TEST_DATA "/golden/smollm2_special.jsonl");
+  REQUIRE(lines.good());
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto golden = nlohmann::json::parse(line);
+    const auto text = golden.at("text").get<std::string>();
+    CAPTURE(text);
+    CHECK(smollm2().encode(text, true) == golden.at("ids").get<std::vector<TokenId>>());
+    CHECK(smollm2().decode(smollm2().encode(text, true)) == text);
+  }
+  CHECK(count > 90);
+}
+
 TEST_CASE("random bytes come back, but for those that the vocabulary does not have") {
   std::vector<bool> known(256);
   std::size_t missing = 0;

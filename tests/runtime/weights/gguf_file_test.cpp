@@ -3,6 +3,7 @@
 #include "messages/error_reasons.h"
 #include "runtime/weights/gguf_reader.h"
 #include "tests/support/random.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
@@ -152,6 +153,40 @@ TEST_CASE("every truncation is an error, never a crash") {
     CHECK(mentions(error, "data offset"));
     CHECK(mentions(error, "truncated?"));
   }
+}
+
+TEST_CASE("R86: a file of 88 bytes with a zero dimension, an empty key: errors that name them") {
+  test::GgufWriter writer;
+  writer.text("", "x");
+  CHECK(mentions(error_of(writer.bytes()), "key"));
+  // magic, version, 1 tensor, 0 entries; a tensor "t" of two extents, one of them 0; padding up to 88 bytes
+  std::string bytes("GGUF\3\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0t\2\0\0\0", 37);
+  bytes.resize(88, '\0');
+  REQUIRE(bytes.size() == 88);
+  CHECK(mentions(error_of(bytes), "t"));
+  CHECK(mentions(error_of(patched<std::uint64_t>(bytes, 37, 32)), "t"));
+}
+
+TEST_CASE("R88: a download that was cut is refused when it is opened, a file that shrinks later is read no further") {
+  const auto path = test::scratch_folder() / "r88.gguf";
+  const std::string whole = test::tiny_model({}).bytes();
+  for (const std::size_t size : {whole.size() / 2, whole.size() - 100, whole.size() - 1}) {
+    test::write_file(path, std::string_view(whole).substr(0, size));
+    const auto opened = GgufFile::open(path);
+    REQUIRE_FALSE(opened);
+    CHECK(mentions(opened.error(), "truncated?"));
+  }
+  test::write_file(path, whole);
+  const auto opened = GgufFile::open(path);
+  REQUIRE(opened);
+  std::filesystem::resize_file(path, whole.size() / 2);  // mapped memory would be a SIGBUS now
+  std::size_t unreadable = 0;
+  for (const Tensor& tensor : (*opened)->tensors()) {
+    std::vector<std::byte> data(tensor.bytes);
+    unreadable += (*opened)->read(tensor, 0, data) ? 0 : 1;
+  }
+  CHECK(unreadable > 0);
+  CHECK(unreadable < (*opened)->tensors().size());
 }
 
 TEST_CASE("random damage is an error or a readable file, never a crash") {
