@@ -7,8 +7,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace troupe::cluster {
 namespace {
@@ -28,6 +33,41 @@ void allow_open_files(std::uint64_t connections) {
               "limit=" + std::to_string(files.rlim_cur) + " wanted=" + std::to_string(wanted) +
                   " remedy=" + base::log_value("raise the hard limit of open files (ulimit -Hn) or lower --max-connections"));
 }
+
+constexpr int kExitStuck = 3;
+constexpr std::uint64_t kLeastEndMs = 5'000;  // for all else that is taken down
+
+/// A step that ignores the abort flag would keep the process for ever. While a guard lives, the process ends after `ms` all the same; a
+/// time in which the process was paused does not count.
+class EndGuard {
+ public:
+  explicit EndGuard(std::uint64_t ms) : thread_([this, ms] { watch(ms); }) {}
+  ~EndGuard() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  EndGuard(const EndGuard&) = delete;
+  EndGuard& operator=(const EndGuard&) = delete;
+
+ private:
+  void watch(std::uint64_t ms) {
+    constexpr std::uint64_t kNapMs = 50;
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t passed = 0; passed < ms; passed += kNapMs)
+      if (wake_.wait_for(lock, std::chrono::milliseconds(kNapMs), [this] { return done_; })) return;
+    std::fputs("troupe: a step of the engine does not end; the process ends without it\n", stderr);
+    std::_Exit(kExitStuck);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;  // last: it uses the others
+};
 
 }  // namespace
 
@@ -51,6 +91,8 @@ int run_serve(const Options& options) {
   }
   const int exit_code = (*node)->run();
   if (exit_code != 0) std::_Exit(exit_code);  // a compute thread may hang for ever: nothing can be taken down in order
+  const EndGuard guard(kLeastEndMs + options.watchdog_ms);
+  node->reset();
   return 0;
 }
 

@@ -8,29 +8,42 @@ namespace troupe::gateway {
 
 RequestId LiveRequests::add(EngineSink& sink) {
   RequestId id{++next_};
-  sinks_[id] = &sink;
+  sinks_[id] = {&sink};
+  unanswered_++;
   gauge_.set(static_cast<double>(sinks_.size()));
   return id;
 }
 
 void LiveRequests::remove(RequestId id) {
-  sinks_.erase(id);
+  auto found = sinks_.find(id);
+  if (found == sinks_.end()) return;
+  if (!found->second.answered) unanswered_--;
+  sinks_.erase(found);
   gauge_.set(static_cast<double>(sinks_.size()));
 }
 
+EngineSink* LiveRequests::sink_of(std::uint64_t id) {
+  auto found = sinks_.find(RequestId{id});
+  if (found == sinks_.end()) return nullptr;
+  if (!std::exchange(found->second.answered, true)) {
+    unanswered_--;
+    answered_++;
+  }
+  return found->second.sink;
+}
+
 void LiveRequests::admitted(messages::RequestAdmitted::Reader message) {
-  if (auto found = sinks_.find(RequestId{message.getRequest()}); found != sinks_.end()) found->second->admitted(message);
+  if (auto* sink = sink_of(message.getRequest())) sink->admitted(message);
 }
 
 void LiveRequests::delta(messages::TokenDelta::Reader message) {
-  if (auto found = sinks_.find(RequestId{message.getRequest()}); found != sinks_.end()) found->second->delta(message);
+  if (auto* sink = sink_of(message.getRequest())) sink->delta(message);
 }
 
 void LiveRequests::finished(messages::RequestFinished::Reader message) {
-  auto found = sinks_.find(RequestId{message.getRequest()});
-  if (found == sinks_.end()) return;
-  auto* sink = found->second;
-  remove(found->first);
+  auto* sink = sink_of(message.getRequest());
+  if (sink == nullptr) return;
+  remove(RequestId{message.getRequest()});
   sink->finished(message);
 }
 

@@ -28,6 +28,9 @@ class LiveRequests {
   RequestId add(EngineSink& sink);
   void remove(RequestId id);
   std::size_t size() const { return sinks_.size(); }
+  /// Those that nothing in the engine has answered yet, not even that they are admitted; and how many others have been.
+  std::size_t unanswered() const { return unanswered_; }
+  std::uint64_t answered() const { return answered_; }
 
   // Answers; ids that are no longer there are dropped.
   void admitted(messages::RequestAdmitted::Reader message);
@@ -35,8 +38,17 @@ class LiveRequests {
   void finished(messages::RequestFinished::Reader message);
 
  private:
+  struct Live {
+    EngineSink* sink;
+    bool answered = false;
+  };
+  /// The sink of a request that the engine has just answered; null where nobody waits any more.
+  EngineSink* sink_of(std::uint64_t id);
+
   EnginePort* engine_ = nullptr;
-  std::unordered_map<RequestId, EngineSink*> sinks_;
+  std::unordered_map<RequestId, Live> sinks_;
+  std::size_t unanswered_ = 0;
+  std::uint64_t answered_ = 0;
   std::uint64_t next_;
   base::Gauge& gauge_;
 };

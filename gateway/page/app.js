@@ -258,7 +258,8 @@ const untilReady = async () => {
       const answer = await fetch("/ready", {cache: "no-store"});
       if (answer.ok) return await answer.json();
       const body = await answer.json().catch(() => ({}));
-      setStatus(body.status === "draining" ? "The server is shutting down" : "Loading the model…", "wait");
+      const words = {draining: "The server is shutting down", stuck: "The model does not answer; waiting…"};
+      setStatus(words[body.status] ?? "Loading the model…", "wait");
     } catch {
       setStatus("The server cannot be reached", "lost");
     }

@@ -78,6 +78,13 @@ Histogram& Metrics::histogram(const std::string& name, const std::string& help, 
         prometheus::BuildHistogram().Name(name).Help(help).Register(state_->registry).Add(labels, std::move(bounds)));
   return *slot;
 }
+double Metrics::value(const std::string& name) const {
+  const std::lock_guard guard(state_->mutex);
+  const std::pair<std::string, Labels> key{name, {}};
+  if (auto found = state_->counters.find(key); found != state_->counters.end()) return found->second->value();
+  if (auto found = state_->gauges.find(key); found != state_->gauges.end()) return found->second->value();
+  return 0;
+}
 std::string Metrics::prometheus_text() const { return prometheus::TextSerializer().Serialize(state_->registry.Collect()); }
 
 }  // namespace troupe::base

@@ -37,6 +37,8 @@ class Metrics {
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& gauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& histogram(const std::string& name, const std::string& help, std::vector<double> bounds, const Labels& labels = {});
+  /// Of a counter or gauge without labels; 0 where there is none yet.
+  double value(const std::string& name) const;
   std::string prometheus_text() const;
 
  private:

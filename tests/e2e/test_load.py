@@ -8,7 +8,53 @@ from troupe_server import LONG, EventStream, ServerTest, chat_body, is_idle
 
 CLIENTS = 64
 SECONDS = 120 if LONG else 15
+PROMPT = 7900 if LONG else 5000  # tokens of the long prompt; the context has 8192
 TOPICS = ["rivers", "bread", "the moon", "trains", "numbers", "music", "rain", "ships"]
+
+
+class LongPrompt(ServerTest):
+    """R42: one long prompt stopped every running stream until the whole of it was processed."""
+
+    def test_r42_running_streams_go_on_during_a_long_prefill(self):
+        budget = self.server.metrics()["troupe:stall_budget_seconds"]
+        attempts = []
+        for attempt in range(4):  # what else the machine does may hold up one of them
+            attempts.append(self.longest_gap(attempt))
+            gap, tokens, whole = attempts[-1]
+            if gap < 5 * budget:
+                break
+        else:
+            self.fail(f"longest gap, tokens meanwhile, prefill time: {attempts}; budget {budget} s")
+        self.assertGreater(tokens, 2, f"of the running stream within {whole} s")
+
+    def longest_gap(self, attempt):
+        """(seconds, tokens, prefill seconds) of a stream while another one's prompt of nearly the whole context is processed."""
+        stream = EventStream(self.server, chat_body(f"Tell me a very long story. {attempt}", max_tokens=4000))
+        self.addCleanup(stream.close)
+        events = stream.events()
+        for _ in range(8):
+            next(events)
+        times, first = [], []
+
+        def ask():
+            start = time.monotonic()
+            long_prompt = EventStream(self.server, chat_body(f"{attempt} " + "word " * PROMPT, max_tokens=1))
+            list(long_prompt.events())
+            first.append((start, time.monotonic()))
+            long_prompt.close()
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        for _ in events:
+            times.append(time.monotonic())
+            if not asker.is_alive():
+                break
+        asker.join()
+        stream.close()
+        start, end = first[0]
+        seen = [t for t in times if start <= t <= end]
+        gaps = [later - earlier for earlier, later in zip(seen, seen[1:])]
+        return max(gaps, default=end - start), len(seen), end - start
 
 
 class Load(ServerTest):

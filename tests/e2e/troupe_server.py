@@ -184,19 +184,26 @@ class ServerTest(unittest.TestCase):
 
 
 class EventStream:
-    """A streamed chat over a raw socket, read event by event; close() is a client that leaves."""
+    """A streamed answer over a raw socket, read event by event; close() is a client that leaves."""
 
-    def __init__(self, server, body, headers=""):
-        data = json.dumps({**body, "stream": True}).encode()
-        self.socket = socket.create_connection(server.address, timeout=120)
-        self.socket.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: {server.address[0]}:{server.address[1]}\r\n{headers}"
+    def __init__(self, server, body, headers="", path="/v1/chat/completions", stream=True, timeout=120):
+        data = json.dumps({**body, "stream": stream}).encode()
+        self.socket = socket.create_connection(server.address, timeout=timeout)
+        self.socket.sendall(f"POST {path} HTTP/1.1\r\nHost: {server.address[0]}:{server.address[1]}\r\n{headers}"
                             f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
         self.file = self.socket.makefile("rb")
-        self.status = int(self.file.readline().split()[1])
+        line = self.file.readline()
+        if not line:
+            raise ConnectionError("no answer: the connection was closed")
+        self.status = int(line.split()[1])
         self.headers = {}
         while (line := self.file.readline().strip()):
             name, _, value = line.decode().partition(":")
             self.headers[name.lower()] = value.strip()
+
+    def object(self):
+        """The parsed body of an answer that is not a stream."""
+        return json.loads(b"".join(self._body()))
 
     def _body(self):
         if self.headers.get("transfer-encoding", "").lower() != "chunked":
