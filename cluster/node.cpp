@@ -42,6 +42,8 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   replica.make_engine = std::move(make_engine);
   if (!replica.make_engine) replica.make_engine = [fault = std::move(fault)] { return exec::make_shard_engine(fault); };
   replica.watchdog = std::chrono::milliseconds(options.watchdog_ms);
+  spec.session_ttl = std::chrono::seconds(options.store_ttl_seconds);
+  spec.max_stored_tokens = options.store_memory / 2 / sizeof(TokenId);
   if (!options.fault.empty()) replica.epochs.restarts = 100'000;  // tests lose the group on purpose
   return spec;
 }

@@ -29,6 +29,8 @@ std::uint64_t Connection::now() const { return server_.now(); }
 
 bool Connection::over_high_water() const { return writer_.queued() > server_.limits().out_high; }
 
+bool Connection::has_room() const { return writer_.queued() <= server_.limits().stream_ahead; }
+
 void Connection::start() {
   uv_tcp_nodelay(&socket_, 1);
   heard_ = now();

@@ -45,6 +45,8 @@ class Connection {
   /// Status 200 and a body of unknown length: chunked for HTTP/1.1, ended by the close for 1.0.
   void begin_stream(std::string_view type);
   void stream(std::string_view bytes);
+  /// Whether a stream that can wait should go on writing; if not, writable() says when.
+  bool has_room() const;
   void end_stream();
   /// Answers a WebSocket handshake; false (and an error is answered) if it is none. `protocol` is the subprotocol to name, or empty.
   bool upgrade(const HttpRequest& request, std::string_view protocol, std::unique_ptr<Exchange> exchange);

@@ -4,6 +4,9 @@
 #include "gateway/http_grammar.h"
 #include "gateway/server.h"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 namespace troupe::gateway {
 
 void Connection::write_head(int status, std::string_view type, std::string_view headers) {
@@ -150,6 +153,11 @@ bool Connection::upgrade(const HttpRequest& request, std::string_view protocol, 
     if (exchange_) exchange_->message(opcode, std::move(message));
   };
   websocket_ = std::make_unique<WsSession>(server_.limits().ws_message, std::move(hooks));
+  // Little may wait unsent inside the kernel, where no pong gets in front of it.
+  int unsent = static_cast<int>(server_.limits().stream_ahead);
+  int socket = -1;
+  if (uv_fileno(reinterpret_cast<uv_handle_t*>(&socket_), &socket) == 0)
+    setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
   mark_dirty();
   return true;
 }

@@ -16,6 +16,8 @@ class EnginePort {
   virtual void cancel(RequestId request, bool silent) = 0;
   virtual void grant_credit(RequestId request, std::uint32_t deltas) = 0;
   virtual void connection_closed(std::uint64_t connection) = 0;
+  /// A stored response is no longer wanted: nobody may continue it.
+  virtual void drop_response(const Hash128& owner, const std::string& id) = 0;
 };
 
 /// Where the engine's answers go: any thread; handed to the loop thread in order.

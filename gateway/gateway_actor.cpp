@@ -59,6 +59,9 @@ class Behaviour final : public caf::event_based_actor {
         [this](const Message<messages::ConnectionClosed>& message) {
           if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
         },
+        [this](const Message<messages::DropResponse>& message) {  // the answer is of no interest
+          if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
+        },
         [this](LoopDrained, std::uint32_t cut) { on_drained(cut); },
         // From sessions.
         [this](const Message<messages::RequestAdmitted>& message) {
@@ -186,6 +189,14 @@ void GatewayActor::grant_credit(RequestId request, std::uint32_t deltas) {
 void GatewayActor::connection_closed(std::uint64_t connection) {
   caf::anon_send(actor_, Message<messages::ConnectionClosed>::build(
                              [&](messages::ConnectionClosed::Builder closed) { closed.setConnection(connection); }, 16));
+}
+
+void GatewayActor::drop_response(const Hash128& owner, const std::string& id) {
+  caf::anon_send(actor_, Message<messages::DropResponse>::build([&](messages::DropResponse::Builder drop) {
+                   drop.initOwner().setHigh(owner.high);
+                   drop.getOwner().setLow(owner.low);
+                   drop.setId(id);
+                 }));
 }
 
 }  // namespace troupe::gateway

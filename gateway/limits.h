@@ -18,10 +18,11 @@ struct Limits {
   std::size_t json_depth = 64;         // nested arrays and objects; else 400
 
   // One connection, in bytes.
-  std::size_t out_high = 256 << 10;  // reading stops while more output waits
-  std::size_t out_low = 64 << 10;    // credits go back while at most this much output waits
-  std::size_t pipeline = 64 << 10;   // input kept behind a request in flight; then reading stops
-  std::size_t body_step = 64 << 10;  // the body deadline starts anew after so many bytes
+  std::size_t out_high = 256 << 10;     // reading stops while more output waits
+  std::size_t out_low = 64 << 10;       // credits go back while at most this much output waits
+  std::size_t stream_ahead = 16 << 10;  // a Responses stream writes on while at most this much output waits: pongs stand behind no more
+  std::size_t pipeline = 64 << 10;      // input kept behind a request in flight; then reading stops
+  std::size_t body_step = 64 << 10;     // the body deadline starts anew after so many bytes
 
   // Deadlines, in milliseconds.
   unsigned head_ms = 10'000;      // from the first byte of a head to its end (408), and to the first byte of a new connection
@@ -40,6 +41,14 @@ struct Limits {
   std::size_t connections_per_ip = 1'000;  // from one IPv4 address, or one IPv6 /64; more are closed at once
   std::size_t requests = 512;              // requests handed to the engine and not ended; else 429
   std::size_t lanes = 32;                  // responses in flight on one WebSocket (one a stream_id); else 429
+
+  // Responses that are stored (`store`, the default), in memory.
+  std::size_t response_bytes = 64 << 20;      // objects, inputs and events of all; beyond it the longest unused that have ended go
+  std::uint64_t response_ttl_ms = 3'600'000;  // from its end; then it is not found any more
+  std::size_t resume_bytes = 1 << 20;         // of one: newest events kept for readers that come back
+  std::uint64_t resume_ms = 300'000;          // from its end, the events are kept so long
+  std::uint64_t orphan_ms = 600'000;          // a stream that nobody reads is cancelled after so long; what it has is kept
+  std::size_t response_readers = 8;           // of one response at the same time; else 429
 
   // One model request.
   std::uint32_t choices = 16;       // n

@@ -24,9 +24,20 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models/*", Guard::kKey, endpoints::model},
     {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions},
     {"GET", "/v1/responses", Guard::kKey, endpoints::responses},
+    {"POST", "/v1/responses", Guard::kKey, endpoints::create_response},
+    {"POST", "/v1/responses/input_tokens", Guard::kKey, endpoints::count_response_input},
+    {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response},
+    {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response},
+    {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response},
+    {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items},
 };
 
 bool path_matches(const Route& route, std::string_view path) {
+  if (auto id = route.path.find("{id}"); id != std::string_view::npos) {
+    if (path.substr(0, id) != route.path.substr(0, id)) return false;
+    auto end = std::min(path.find('/', id), path.size());
+    return end > id && path.substr(end) == route.path.substr(id + 4);
+  }
   if (route.path.back() != '*') return route.path == path;
   auto prefix = route.path.substr(0, route.path.size() - 1);
   return path.size() > prefix.size() && path.substr(0, prefix.size()) == prefix;

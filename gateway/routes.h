@@ -14,7 +14,7 @@ class Service;
 
 struct Route {
   std::string_view method;
-  std::string_view path;  // with "*" as its last character it is a prefix
+  std::string_view path;  // with "*" as its last character it is a prefix; "{id}" is one segment
   Guard guard;
   Endpoint endpoint;
 };

@@ -37,7 +37,9 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       slow_readers_(
           metrics.counter("troupe:http_slow_readers_total", "Connections cut because their output did not leave (--slow-reader-ms)")),
       access_log_(options.access_log),
-      live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")) {}
+      live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")),
+      shelf_(*this, metrics.gauge("troupe:http_stored_responses", "Responses that can be read, resumed or cancelled by id"),
+             metrics.gauge("troupe:http_stored_response_bytes", "Memory of their objects, inputs and events")) {}
 
 void Service::request(Connection& connection, HttpRequest&& request) {
   // Checks leave nothing for an exception to say; should one come all the same, it ends this request and not the process.
@@ -76,8 +78,11 @@ void Service::connection_refused(const std::string& address) {
 void Service::connections_changed(std::size_t open) { open_connections_.set(static_cast<double>(open)); }
 
 void Service::drained(std::uint32_t cut) {
+  shelf_.clear();  // the engine may be gone before the gateway is
   if (on_drained_) on_drained_(cut);
 }
+
+std::uint64_t Service::now() const { return server_->now(); }
 
 bool Service::draining() const { return server_ != nullptr && server_->draining(); }
 

@@ -5,6 +5,7 @@
 #include "gateway/connection.h"
 #include "gateway/gateway.h"
 #include "gateway/live_requests.h"
+#include "gateway/response_shelf.h"
 #include "runtime/base/metrics.h"
 
 #include <ctime>
@@ -28,12 +29,16 @@ class Service final : public Application {
   void connections_changed(std::size_t open) override;
   void connection_refused(const std::string& address) override;
   void drained(std::uint32_t cut) override;
+  void tick() override { shelf_.tick(); }
 
   // For the endpoints.
   const Limits& limits() const { return limits_; }
   const AccessRules& access() const { return access_; }
   void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
   LiveRequests& live() { return live_; }
+  ResponseShelf& shelf() { return shelf_; }
+  /// Loop milliseconds.
+  std::uint64_t now() const;
   const base::Metrics& metrics() const { return metrics_; }
   bool draining() const;
   /// Whether a replica serves at least one model.
@@ -62,6 +67,7 @@ class Service final : public Application {
   std::uint64_t refusal_told_ = 0;  // loop time of the last log line of refused connections; 0: none yet
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
   LiveRequests live_;
+  ResponseShelf shelf_;  // behind live_, which its calls use
   Server* server_ = nullptr;
   Message<messages::DirectoryChanged> directory_;
   std::function<void(std::uint32_t cut)> on_drained_;

@@ -12,14 +12,20 @@ using Endpoint = void (*)(Service&, Connection&, HttpRequest&&, const Caller&);
 
 namespace endpoints {
 
-void page(Service&, Connection&, HttpRequest&&, const Caller&);              // GET /, /app.js, /style.css
-void health(Service&, Connection&, HttpRequest&&, const Caller&);            // GET /health: the process lives
-void ready(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /ready: it takes work
-void metrics(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /metrics: Prometheus text
-void models(Service&, Connection&, HttpRequest&&, const Caller&);            // GET /v1/models
-void model(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /v1/models/{id}
-void chat_completions(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/chat/completions
-void responses(Service&, Connection&, HttpRequest&&, const Caller&);         // GET /v1/responses: a WebSocket in Responses mode
+void page(Service&, Connection&, HttpRequest&&, const Caller&);                  // GET /, /app.js, /style.css
+void health(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /health: the process lives
+void ready(Service&, Connection&, HttpRequest&&, const Caller&);                 // GET /ready: it takes work
+void metrics(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /metrics: Prometheus text
+void models(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /v1/models
+void model(Service&, Connection&, HttpRequest&&, const Caller&);                 // GET /v1/models/{id}
+void chat_completions(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions
+void responses(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /v1/responses: a WebSocket in Responses mode
+void create_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses
+void count_response_input(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/responses/input_tokens
+void get_response(Service&, Connection&, HttpRequest&&, const Caller&);          // GET /v1/responses/{id}, also as a stream
+void delete_response(Service&, Connection&, HttpRequest&&, const Caller&);       // DELETE /v1/responses/{id}
+void cancel_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses/{id}/cancel
+void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&);  // GET /v1/responses/{id}/input_items
 
 }  // namespace endpoints
 }  // namespace troupe::gateway

@@ -1,6 +1,7 @@
 // GET /v1/models and /v1/models/{id}: what the router serves now.
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/error_body.h"
+#include "gateway/query.h"
 #include "gateway/service.h"
 #include "messages/error_reasons.h"
 
@@ -18,27 +19,6 @@ nlohmann::json describe(messages::ServedModel::Reader model) {
 std::optional<Error> loading(Service& service) {
   if (service.directory()) return std::nullopt;
   return service.refusal();
-}
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i++) {
-    bool escape = text[i] == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0;
-    if (!escape) {
-      out += text[i];
-      continue;
-    }
-    out += static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
-    i += 2;
-  }
-  return out;
 }
 
 }  // namespace

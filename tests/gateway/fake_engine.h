@@ -32,8 +32,8 @@ class FakeEngine final : public EnginePort {
     session.choices = request->getChoices();
     session.credit = request->getCredit();
     session.logprobs = request->getSampling().getTopLogprobs() != 255;
-    auto items = request->getInput().getItems();
-    session.text = items.size() > 0 ? items[items.size() - 1].getText().cStr() : "";
+    session.text = text_of(request->getInput());
+    if (request->getEndpoint() == messages::Endpoint::TOKENIZE) return tokenized(id, *request, session.text);
     if (session.text == "nothing") return;
     if (session.text == "refuse") return fail(id, messages::ErrorClass::OVERLOADED, ErrorReason::kQueueFull, 1500);
     if (session.text == "lost") return fail(id, messages::ErrorClass::CONTEXT_TOO_LONG, ErrorReason::kContextLength, 0);
@@ -72,11 +72,17 @@ class FakeEngine final : public EnginePort {
     closed_.push_back(connection);
   }
 
+  void drop_response(const Hash128&, const std::string& id) override {
+    std::lock_guard lock(mutex_);
+    dropped_.push_back(id);
+  }
+
   // Any thread.
   std::vector<Message<messages::SubmitRequest>> submitted() const { return copy(submitted_); }
   std::vector<std::uint64_t> cancels() const { return copy(cancels_); }
   std::vector<std::uint64_t> silent_cancels() const { return copy(silent_cancels_); }
   std::vector<std::uint64_t> closed() const { return copy(closed_); }
+  std::vector<std::string> dropped() const { return copy(dropped_); }
   std::uint64_t grants() const { return grants_; }
 
   static Message<messages::DirectoryChanged> directory(const std::string& model = "tiny", std::uint32_t replicas = 1) {
@@ -92,6 +98,29 @@ class FakeEngine final : public EnginePort {
   }
 
  private:
+  static std::string text_of(messages::SubmitRequest::Input::Reader input) {
+    if (input.isText()) return input.getText().cStr();
+    if (input.isTokens()) return std::to_string(input.getTokens().size()) + " tokens";
+    auto items = input.getItems();
+    return items.size() > 0 ? items[items.size() - 1].getText().cStr() : "";
+  }
+
+  /// One token a byte of the text, or the ids as given; the text comes back.
+  void tokenized(std::uint64_t id, messages::SubmitRequest::Reader request, const std::string& text) {
+    events_.finished(Message<messages::RequestFinished>::build([&](messages::RequestFinished::Builder out) {
+      out.setRequest(id);
+      auto given = request.getInput();
+      auto count = given.isTokens() ? given.getTokens().size() : static_cast<unsigned>(text.size());
+      auto tokens = out.getOutcome().initTokens(count);
+      for (unsigned i = 0; i < count; i++) tokens.set(i, given.isTokens() ? given.getTokens()[i] : static_cast<unsigned char>(text[i]));
+      out.setPromptTokens(count);
+      if (!request.getEcho()) return;
+      auto texts = out.initTokenTexts(count);
+      for (unsigned i = 0; i < count && i < text.size(); i++) texts.set(i, kj::arrayPtr(reinterpret_cast<const kj::byte*>(&text[i]), 1));
+      out.setText(kj::StringPtr(text.c_str(), text.size()).asBytes());
+    }));
+  }
+
   struct Session {
     std::string text;
     std::uint16_t choices = 1;
@@ -132,6 +161,8 @@ class FakeEngine final : public EnginePort {
         logprobs.setWidth(1);
         logprobs.initIds(1).set(0, 42);
         logprobs.initLogprobs(1).set(0, -0.25F);
+        piece.initTokenIds(1).set(0, 7);
+        piece.initTokenOffsets(1).set(0, session.number - 1);
         auto texts = piece.initTokenTexts(2);
         texts.set(0, kj::StringPtr(text.c_str(), text.size()).asBytes());
         texts.set(1, kj::StringPtr("other").asBytes());
@@ -174,6 +205,7 @@ class FakeEngine final : public EnginePort {
   mutable std::mutex mutex_;
   std::vector<Message<messages::SubmitRequest>> submitted_;
   std::vector<std::uint64_t> cancels_, silent_cancels_, closed_;
+  std::vector<std::string> dropped_;
   std::atomic<std::uint64_t> grants_ = 0;
 };
 

@@ -178,10 +178,10 @@ TEST_CASE("lanes are bounded") {
   CHECK(client->read_event()["status"] == 429);
 }
 
-TEST_CASE("a socket that goes cancels all its lanes and forgets its responses") {
+TEST_CASE("a socket that goes cancels its lanes that are not stored and forgets their responses") {
   RunningGateway running;
   auto client = connected(running);
-  for (const char* lane : {"a", "b", "c"}) client->send_event(create("hang", {{"stream_id", lane}}));
+  for (const char* lane : {"a", "b", "c"}) client->send_event(create("hang", {{"stream_id", lane}, {"store", false}}));
   CHECK(eventually([&] { return running.engine.submitted().size() == 3; }));
   client->close();
   CHECK(eventually([&] { return running.engine.silent_cancels().size() == 3 && running.engine.closed().size() == 1; }));
@@ -192,7 +192,7 @@ TEST_CASE("a reader that stops on a WebSocket is cut") {
   options.limits.stall_ms = 300;
   RunningGateway running(options);
   auto client = connected(running);
-  client->send_event(create("words=100000000"));
+  client->send_event(create("words=100000000", {{"store", false}}));
   CHECK(eventually([&] { return running.engine.silent_cancels().size() == 1; }));
 }
 

@@ -17,15 +17,17 @@ std::vector<std::string> TestAnswer::events() const {
   while (at < body.size()) {
     auto end = body.find("\n\n", at);
     if (end == std::string::npos) break;
+    if (body.compare(at, 7, "event: ") == 0) at = body.find('\n', at) + 1;
     if (body.compare(at, 6, "data: ") == 0) out.push_back(body.substr(at + 6, end - at - 6));
     at = end + 2;
   }
   return out;
 }
 
-TestClient::TestClient(std::uint16_t port, const std::string& host) {
+TestClient::TestClient(std::uint16_t port, const std::string& host, int receive_buffer) {
   bool v6 = host.find(':') != std::string::npos;
   socket_ = ::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+  if (receive_buffer > 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
   timeval patience{10, 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   int result = 0;
@@ -134,6 +136,29 @@ TestAnswer TestClient::post(const std::string& path, const std::string& body, co
   send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" +
        body);
   return read_answer();
+}
+
+void TestClient::send_request(const std::string& method, const std::string& path, const std::string& body, const std::string& headers) {
+  send(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" +
+       body);
+}
+
+TestAnswer TestClient::read_head() { return read_answer(true); }
+
+std::optional<std::string> TestClient::read_stream_event() {
+  for (;;) {
+    if (auto end = stream_.find("\n\n"); end != std::string::npos) {
+      auto event = stream_.substr(0, end);
+      stream_.erase(0, end + 2);
+      auto data = event.find("data: ");
+      if (data == std::string::npos) continue;  // a comment
+      return event.substr(data + 6);
+    }
+    auto size = std::stoul(take_line(), nullptr, 16);
+    stream_ += take(size);
+    take(2);
+    if (size == 0) return std::nullopt;
+  }
 }
 
 TestAnswer TestClient::upgrade(const std::string& path, const std::string& headers) {

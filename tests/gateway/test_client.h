@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,8 @@ struct TestAnswer {
 
 class TestClient {
  public:
-  explicit TestClient(std::uint16_t port, const std::string& host = "127.0.0.1");
+  /// `receive_buffer`: bytes that the socket takes before they are read; 0 = as usual.
+  explicit TestClient(std::uint16_t port, const std::string& host = "127.0.0.1", int receive_buffer = 0);
   ~TestClient();
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
@@ -29,6 +31,11 @@ class TestClient {
   TestAnswer read_answer(bool head_only = false);
   TestAnswer get(const std::string& path, const std::string& headers = {});
   TestAnswer post(const std::string& path, const std::string& body, const std::string& headers = {});
+  void send_request(const std::string& method, const std::string& path, const std::string& body = {}, const std::string& headers = {});
+  /// Status and headers of an answer whose body is read piece by piece.
+  TestAnswer read_head();
+  /// The `data:` of the next event of a chunked SSE body; nullopt at its end.
+  std::optional<std::string> read_stream_event();
   /// Reads until at least `text` was seen in what was not taken yet.
   void read_until(std::string_view text);
   /// True if the peer closes.
@@ -51,6 +58,7 @@ class TestClient {
 
   int socket_ = -1;
   std::string buffer_;
+  std::string stream_;  // of an SSE body, without its chunks
 };
 
 }  // namespace troupe::gateway
