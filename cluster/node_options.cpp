@@ -26,6 +26,7 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.limits.body_ms = static_cast<unsigned>(options.body_timeout_ms);
   out.limits.idle_ms = static_cast<unsigned>(options.idle_timeout_ms);
   out.limits.stall_ms = static_cast<unsigned>(options.slow_reader_ms);
+  out.limits.stuck_ms = static_cast<unsigned>(options.watchdog_ms / 2);
   out.limits.response_bytes = options.store_memory / 2;
   out.limits.response_ttl_ms = options.store_ttl_seconds * 1000;
   // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.

@@ -59,9 +59,12 @@ class Behaviour final : public caf::event_based_actor {
         [this](const Message<messages::ConnectionClosed>& message) {
           if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
         },
-        [this](const Message<messages::DropResponse>& message) {  // the answer is of no interest
+        [this](const Message<messages::DropResponse>& message) {
           if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
         },
+        // Its answers are of no interest, but a message that is not taken comes back to its sender as a fault.
+        [](const Message<messages::ResponseDropped>&) {},
+        [](const Message<messages::ResponseMissing>&) {},
         [this](LoopDrained, std::uint32_t cut) { on_drained(cut); },
         // From sessions.
         [this](const Message<messages::RequestAdmitted>& message) {

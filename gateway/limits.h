@@ -33,6 +33,7 @@ struct Limits {
   unsigned ws_ping_ms = 20'000;   // silence before the server pings; cut after twice this
   unsigned ws_close_ms = 5'000;   // close handshake
   unsigned sse_ping_ms = 12'000;  // silence in a token stream before a comment line is sent
+  unsigned stuck_ms = 15'000;     // work, but no step of the engine ends: /ready turns red
   unsigned drain_ms = 30'000;     // grace of running requests after drain()
   unsigned drain_cut_ms = 1'000;  // then they get their terminal error, and so long to take it
 

@@ -6,8 +6,11 @@
 #include "gateway/server.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
+#include "runtime/base/metric_names.h"
 
 #include <openssl/rand.h>
+
+#include <utility>
 
 namespace troupe::gateway {
 namespace {
@@ -82,6 +85,11 @@ void Service::drained(std::uint32_t cut) {
   if (on_drained_) on_drained_(cut);
 }
 
+void Service::tick() {
+  shelf_.tick();
+  stuck();
+}
+
 std::uint64_t Service::now() const { return server_->now(); }
 
 bool Service::draining() const { return server_ != nullptr && server_->draining(); }
@@ -91,6 +99,17 @@ bool Service::ready() const {
   for (auto model : directory_->getModels())
     if (model.getReplicasServing() > 0) return true;
   return false;
+}
+
+bool Service::stuck() {
+  namespace metric = base::metric;
+  const bool queued = metrics_.value(metric::kRequestsRunning) + metrics_.value(metric::kRequestsWaiting) > 0;
+  const bool no_step = steps_.stuck(queued, metrics_.value(metric::kSteps), now(), limits_.stuck_ms);
+  const bool no_answer = answers_in_time_.stuck(live_.unanswered() > 0, static_cast<double>(live_.answered()), now(), limits_.stuck_ms);
+  if (std::exchange(stuck_, no_step || no_answer) != stuck_)
+    base::log(base::LogLevel::kWarning, stuck_ ? "engine_stuck" : "engine_moves",
+              "after_ms=" + std::to_string(limits_.stuck_ms) + " in_flight=" + std::to_string(live_.size()));
+  return stuck_;
 }
 
 std::optional<Error> Service::refusal() const {

@@ -5,6 +5,7 @@
 #include "gateway/connection.h"
 #include "gateway/gateway.h"
 #include "gateway/live_requests.h"
+#include "gateway/progress_watch.h"
 #include "gateway/response_shelf.h"
 #include "runtime/base/metrics.h"
 
@@ -28,8 +29,8 @@ class Service final : public Application {
   void ended(const AccessRecord& record) override;
   void connections_changed(std::size_t open) override;
   void connection_refused(const std::string& address) override;
+  void tick() override;
   void drained(std::uint32_t cut) override;
-  void tick() override { shelf_.tick(); }
 
   // For the endpoints.
   const Limits& limits() const { return limits_; }
@@ -43,6 +44,8 @@ class Service final : public Application {
   bool draining() const;
   /// Whether a replica serves at least one model.
   bool ready() const;
+  /// Whether no step of the engine has ended for Limits::stuck_ms though it has work, or nothing in it takes up new requests.
+  bool stuck();
   /// Models as last told by the router; null before that.
   const Message<messages::DirectoryChanged>& directory() const { return directory_; }
   /// Why no new work is taken now: draining or loading (503), too many requests (429).
@@ -68,6 +71,8 @@ class Service final : public Application {
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
   LiveRequests live_;
   ResponseShelf shelf_;  // behind live_, which its calls use
+  ProgressWatch steps_, answers_in_time_;
+  bool stuck_ = false;  // as last told
   Server* server_ = nullptr;
   Message<messages::DirectoryChanged> directory_;
   std::function<void(std::uint32_t cut)> on_drained_;

@@ -2,6 +2,8 @@
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/service.h"
 
+#include <string>
+
 namespace troupe::gateway::endpoints {
 
 void health(Service&, Connection& connection, HttpRequest&&, const Caller&) {
@@ -9,8 +11,9 @@ void health(Service&, Connection& connection, HttpRequest&&, const Caller&) {
 }
 
 void ready(Service& service, Connection& connection, HttpRequest&&, const Caller&) {
-  if (service.draining() || !service.ready()) {
-    auto body = service.draining() ? R"({"status":"draining"})" : R"({"status":"loading"})";
+  const char* fault = service.draining() ? "draining" : !service.ready() ? "loading" : service.stuck() ? "stuck" : nullptr;
+  if (fault != nullptr) {
+    auto body = R"({"status":")" + std::string(fault) + "\"}";
     return connection.respond(503, "application/json", body, "Retry-After: 1\r\nCache-Control: no-store\r\n");
   }
   // "key_needed" lets the chat page ask for a key before its first request.
