@@ -37,7 +37,7 @@ Result<ServedModel> open_served_model(const std::string& path, const std::string
                                   token_text(**tokenizer, (*tokenizer)->eos()));
   if (!chat_template) {
     Error error = chat_template.error();
-    error.client_text = path + ": tokenizer.chat_template: " + error.client_text;
+    error.client_text = path + ": " + error.client_text;
     return error;
   }
   clock.mark("template");

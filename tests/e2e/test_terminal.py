@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from troupe_server import MODEL, PROGRAM, ServerTest
+from troupe_server import MODEL, PROGRAM, Server, ServerTest
 
 QUESTION = "Where is the Eiffel Tower?"
 
@@ -19,6 +19,33 @@ def chat(*arguments, stdin=""):
 def run(*arguments, stdin=None, extra=("--temperature", "0", "--max-tokens", "24")):
     return subprocess.run([PROGRAM, "run", *arguments, *extra], input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=120)
+
+
+class Config(unittest.TestCase):
+    def test_the_admin_sees_every_option_and_its_source(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("keys", "sesame\n"), ("admins", "root-sesame\n"), ("c.toml", "max-queue = 33\n")):
+                with open(os.path.join(folder, name), "w") as file:
+                    file.write(text)
+            path = lambda name: os.path.join(folder, name)
+            server = Server("--api-key-file", path("keys"), "--admin-key-file", path("admins"), "--config", path("c.toml"),
+                            environment={"TROUPE_MAX_SEQUENCES": "5"})
+            try:
+                for key, status in ((None, 401), ("wrong", 401), ("sesame", 403)):
+                    answer = server.get("/config", {"Authorization": "Bearer " + key} if key else {})
+                    self.assertEqual(answer[0], status, key)
+                    self.assertNotIn("max-queue", answer[1])
+                status, text = server.get("/config", {"Authorization": "Bearer root-sesame"})
+                self.assertEqual(status, 200)
+                options = json.loads(text)["options"]
+                self.assertEqual(options["max-queue"], {"value": 33, "source": "file", "default": 256})
+                self.assertEqual(options["max-sequences"], {"value": 5, "source": "environment", "default": 64})
+                self.assertEqual(options["port"]["source"], "command line")
+                self.assertEqual(options["token-budget"], {"value": 512, "source": "default"})
+                self.assertEqual(options["api-key-file"]["value"], path("keys"))
+                self.assertNotIn("sesame", text)
+            finally:
+                server.stop()
 
 
 class Terminal(ServerTest):
