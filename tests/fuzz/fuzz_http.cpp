@@ -1,6 +1,7 @@
 // HttpReader: whole and cut at arbitrary places it must see the same requests and give the same verdict; what it lets through keeps
 // the limits.
 #include "gateway/http_reader.h"
+#include "tests/fuzz/fuzz_target.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -73,7 +74,7 @@ std::string verdict(const std::string& story) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(http) {
   std::string_view input(reinterpret_cast<const char*>(data), size);
   std::uint32_t seed = 1;
   for (unsigned char c : input) seed = seed * 31 + c;

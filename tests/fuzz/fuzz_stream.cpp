@@ -2,12 +2,13 @@
 #include "runtime/text/stream_decoder.h"
 #include "runtime/text/utf8.h"
 #include "tests/support/tiny_model.h"
+#include "tests/fuzz/fuzz_target.h"
 
 #include <cstdlib>
 
 using namespace troupe::text;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(stream) {
   static const auto tokenizer = *Tokenizer::make(troupe::test::tiny_vocabulary(400));
   const std::vector<std::string> stops{"aba", "ab\n", "é", "\n\n"};
   StreamDecoder decoder(tokenizer, stops);

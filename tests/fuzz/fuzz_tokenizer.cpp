@@ -2,12 +2,13 @@
 #include "runtime/text/pre_tokenizer_table.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/support/tiny_model.h"
+#include "tests/fuzz/fuzz_target.h"
 
 #include <cstdlib>
 
 using namespace troupe::text;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(tokenizer) {
   static const auto tokenizers = [] {
     std::vector<std::shared_ptr<const Tokenizer>> out;
     for (const PreTokenizerRule& rule : pre_tokenizer_rules()) {

@@ -1,6 +1,7 @@
 // WsSession: whole and cut at arbitrary places it must give the same messages; text is valid UTF-8 and within the limit; what it writes
 // are well-formed frames, and nothing follows a close. The input is a script of frames, or raw bytes behind a first byte of 0xff.
 #include "gateway/ws_session.h"
+#include "tests/fuzz/fuzz_target.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -123,7 +124,7 @@ std::string script_to_frames(const std::uint8_t* data, std::size_t size) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+FUZZ_TARGET(websocket) {
   bool raw = size > 0 && data[0] == 0xff;
   auto input = raw ? std::string(reinterpret_cast<const char*>(data) + 1, size - 1) : script_to_frames(data, size);
   std::uint32_t seed = 1;
