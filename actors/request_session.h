@@ -28,6 +28,8 @@ class RequestSession final : public ActorBase {
   static constexpr std::chrono::milliseconds kAskAgain{100};
   /// For router and session store; after that they are asked once more, or done without.
   static constexpr std::chrono::milliseconds kReplyTime{2000};
+  /// What a request that does not stream gathers before it is told; the gateway bounds the whole.
+  static constexpr std::size_t kJoinedBytes = 64 * 1024;
   enum class Phase { kNew, kLookingUp, kTokenizing, kChoosing, kAdmitting, kGenerating, kFinishing };
 
   // --- prompt ---
@@ -54,7 +56,7 @@ class RequestSession final : public ActorBase {
   // --- tokens ---
   void on_tokens(const schedule::TokensGenerated& message);
   void measure(const schedule::TokensGenerated& message);
-  /// One delta with all that is ready, if there is credit. Without streaming all waits for the end.
+  /// One delta with all that is ready, if there is credit. Without streaming it waits until it is worth a message, and for the end.
   void deliver();
   void on_credit(std::uint32_t deltas);
 

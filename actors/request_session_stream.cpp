@@ -31,7 +31,8 @@ void RequestSession::measure(const schedule::TokensGenerated& message) {
 
 void RequestSession::deliver() {
   const bool last = phase_ == Phase::kFinishing;
-  if (!admitted_ || !generation_->has_pieces() || (!request_.stream && !last) || (credit_ == 0 && request_.stream)) return;
+  const bool waits = request_.stream ? credit_ == 0 : !last && generation_->pending_bytes() < kJoinedBytes;
+  if (!admitted_ || !generation_->has_pieces() || waits) return;
   if (credit_ > 0) --credit_;
   tell(gateway_, wire::token_delta(request_.request, deltas_++, generation_->take_pieces()));
 }

@@ -14,6 +14,7 @@ std::span<const CommandRow> command_table() {
       CommandRow{"inspect", "MODEL", "tell the facts of a model file", kInspect},
       CommandRow{"bench", "MODEL", "measure prefill, decode, steps, kernels and serving on this machine", kBench},
       CommandRow{"options", "", "all options as a Markdown page"},
+      CommandRow{"api", "", "the HTTP API as a Markdown page"},
       CommandRow{"completions", "bash", "a script for the shell: source <(troupe completions bash)", 0, kShells},
   };
   return kRows;

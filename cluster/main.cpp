@@ -6,6 +6,7 @@
 #include "cluster/option_sources.h"
 #include "cluster/run_command.h"
 #include "cluster/serve_command.h"
+#include "gateway/openapi.h"
 #include "runtime/base/log.h"
 #include "runtime/base/version.h"
 
@@ -79,6 +80,8 @@ int main(int argc, char** argv) {
   const bool completions = command == "completions" && arguments == std::vector<std::string>{"bash"};
   if (command == "options") {
     std::fputs(options_markdown().c_str(), stdout);
+  } else if (command == "api") {
+    std::fputs(gateway::api_markdown().c_str(), stdout);
   } else if (completions) {
     std::fputs(bash_completions().c_str(), stdout);
   } else if (help) {

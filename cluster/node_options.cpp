@@ -16,6 +16,7 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.metrics_open = options.metrics_open;
   out.access_log = options.access_log;
   out.limits.connections = options.max_connections;
+  out.limits.choices = static_cast<std::uint32_t>(options.max_choices);
   out.limits.connections_per_ip = options.max_connections_per_address;
   out.limits.body = out.limits.ws_message = options.max_body;
   out.limits.head = options.max_head;

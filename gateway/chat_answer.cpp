@@ -24,6 +24,7 @@ void ChatAnswer::delta(messages::TokenDelta::Reader message) {
     if (piece.getChoice() >= choices_.size()) continue;
     auto& choice = choices_[piece.getChoice()];
     auto text = text_of(piece.getText());
+    gathered_ += text.size();
     switch (piece.getChannel()) {
       case messages::Channel::TEXT: choice.text += text; break;
       case messages::Channel::REASONING: choice.reasoning += text; break;
@@ -32,13 +33,17 @@ void ChatAnswer::delta(messages::TokenDelta::Reader message) {
         if (!choice.calls.empty()) choice.calls.back().arguments += text;
         break;
     }
-    if (piece.hasLogprobs())
-      for (auto& entry : logprob_entries(piece)) choice.logprobs.push_back(std::move(entry));
+    if (!piece.hasLogprobs() || !request_.engine.logprobs) continue;
+    auto before = choice.logprobs.size();
+    for (const auto& entry : logprob_entries(piece, *request_.engine.logprobs))
+      choice.logprobs += (choice.logprobs.empty() ? "" : ",") + to_text(entry);
+    gathered_ += choice.logprobs.size() - before;
   }
+  if (gathered_ > service_.limits().answer) return give_up(answer_too_large(service_.limits()));
   call_.grant(1);
 }
 
-json ChatAnswer::choice_json(const Choice& choice, std::size_t index, std::string_view reason) const {
+std::string ChatAnswer::choice_text(const Choice& choice, std::size_t index, std::string_view reason) const {
   json message = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
   if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
   if (!choice.calls.empty()) {
@@ -48,32 +53,34 @@ json ChatAnswer::choice_json(const Choice& choice, std::size_t index, std::strin
     message["tool_calls"] = std::move(calls);
     if (choice.text.empty()) message["content"] = nullptr;
   }
-  json logprobs;
-  if (request_.engine.sampling.wants_logprobs()) logprobs = {{"content", choice.logprobs}, {"refusal", nullptr}};
-  return {{"index", index}, {"message", std::move(message)}, {"logprobs", std::move(logprobs)}, {"finish_reason", reason}};
+  std::string out = "{\"index\":" + std::to_string(index) + ",\"message\":" + to_text(message) + ",\"logprobs\":";
+  out += request_.engine.logprobs ? "{\"content\":[" + choice.logprobs + "],\"refusal\":null}" : "null";
+  return out + ",\"finish_reason\":" + to_text(reason) + "}";
 }
 
 void ChatAnswer::finished(messages::RequestFinished::Reader message) {
   call_.ended();
   if (auto error = failure_of(message)) return service_.answer_error(connection_, *error);
+  std::string out = "{\"id\":\"" + id_ + "\",\"object\":\"chat.completion\",\"created\":" + std::to_string(unix_time()) +
+                    ",\"model\":" + to_text(request_.engine.model) + ",\"system_fingerprint\":null,\"choices\":[";
   auto ends = message.getOutcome().getChoices();
-  auto choices = json::array();
-  for (unsigned i = 0; i < ends.size() && i < choices_.size(); i++)
-    choices.push_back(choice_json(choices_[i], i, finish_reason(ends[i].getReason())));
-  connection_.respond(200, "application/json",
-                      to_text({{"id", id_},
-                               {"object", "chat.completion"},
-                               {"created", unix_time()},
-                               {"model", request_.engine.model},
-                               {"choices", std::move(choices)},
-                               {"usage", chat_usage(message)},
-                               {"system_fingerprint", nullptr}}));
+  for (unsigned i = 0; i < ends.size() && i < choices_.size(); i++) {
+    if (i > 0) out += ',';
+    out += choice_text(choices_[i], i, finish_reason(ends[i].getReason()));
+  }
+  out += ']';
+  if (request_.engine.prompt_logprobs) out += ",\"prompt_logprobs\":" + prompt_logprobs_text(message, *request_.engine.prompt_logprobs);
+  connection_.respond(200, "application/json", out + ",\"usage\":" + to_text(chat_usage(message)) + "}");
+}
+
+void ChatAnswer::give_up(const Error& error) {
+  call_.cancel_silently();
+  service_.answer_error(connection_, error);
 }
 
 void ChatAnswer::cut_short() {
-  call_.cancel_silently();
-  service_.answer_error(connection_, make_error(ErrorClass::kUnavailable, ErrorReason::kDraining,
-                                                "the server is shutting down and the request did not end in time", "", "", 1000));
+  give_up(make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the request did not end in time",
+                     "", "", 1000));
 }
 
 }  // namespace troupe::gateway

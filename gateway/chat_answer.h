@@ -34,15 +34,17 @@ class ChatAnswer final : public Exchange, public EngineSink {
     std::string text;
     std::string reasoning;
     std::vector<ToolCallText> calls;
-    nlohmann::json logprobs = nlohmann::json::array();
+    std::string logprobs;  // JSON entries as text: a tree weighs ten times as much
   };
-  nlohmann::json choice_json(const Choice& choice, std::size_t index, std::string_view reason) const;
+  std::string choice_text(const Choice& choice, std::size_t index, std::string_view reason) const;
+  void give_up(const Error& error);
 
   Service& service_;
   Connection& connection_;
   ChatRequest request_;
   std::string id_;
   std::vector<Choice> choices_;
+  std::size_t gathered_ = 0;  // bytes
   EngineCall call_;
 };
 

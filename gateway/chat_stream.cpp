@@ -102,8 +102,8 @@ void ChatStream::write_piece(messages::DeltaPiece::Reader piece) {
     case messages::Channel::TOOL_ARGUMENTS: delta = tool_delta(choices_[index], piece); break;
   }
   std::string logprobs;
-  if (piece.hasLogprobs() && request_.engine.sampling.wants_logprobs())
-    logprobs = to_text({{"content", logprob_entries(piece)}, {"refusal", nullptr}});
+  if (piece.hasLogprobs() && request_.engine.logprobs)
+    logprobs = to_text({{"content", logprob_entries(piece, *request_.engine.logprobs)}, {"refusal", nullptr}});
   write_event(choice_text(index, delta, logprobs, ""), "");
 }
 

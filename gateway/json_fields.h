@@ -1,6 +1,7 @@
 // JsonFields: typed, range-checked reading of one JSON object from a client. Null reads as absent, unknown fields are ignored. The
 // first fault is kept, names the field by its path and says the limit; later reads then return their fallback. Pure, any thread.
 #pragma once
+#include "gateway/request_fields.h"
 #include "messages/error.h"
 
 #include <nlohmann/json.hpp>
@@ -28,6 +29,12 @@ class JsonFields {
   double number(std::string_view name, double min, double max, double fallback);
   std::int64_t integer(std::string_view name, std::int64_t min, std::int64_t max, std::int64_t fallback);
   std::string text(std::string_view name, std::size_t max_bytes);
+  bool boolean(const FlagField& field) { return boolean(field.name, field.fallback); }
+  double number(const NumberField& field) { return number(field.name, field.min, field.max, field.fallback); }
+  /// Only for fields that have a fallback, or with one given here.
+  std::int64_t integer(const IntegerField& field) { return integer(field, field.fallback.value_or(field.min)); }
+  std::int64_t integer(const IntegerField& field, std::int64_t fallback) { return integer(field.name, field.min, field.max, fallback); }
+  std::string text(const TextField& field) { return text(field.name, field.max_bytes); }
   const nlohmann::json* array(std::string_view name, std::size_t max_entries);
   const nlohmann::json* object(std::string_view name);
 

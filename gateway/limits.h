@@ -52,7 +52,8 @@ struct Limits {
   std::size_t response_readers = 8;           // of one response at the same time; else 429
 
   // One model request.
-  std::uint32_t choices = 16;       // n
+  std::uint32_t choices = 128;      // n, and n times the prompts of a completion
+  std::size_t answer = 64 << 20;    // bytes of an answer that is gathered before it is sent; else 400
   std::size_t stops = 16;           // stop strings
   std::size_t stop_bytes = 1024;    // of one stop string
   std::size_t items = 4096;         // messages or input items

@@ -8,9 +8,57 @@
 namespace troupe::gateway {
 namespace {
 
-constexpr std::size_t kMaxName = 256;  // bytes of a salt or name
 constexpr std::size_t kMaxTools = 128;
-constexpr std::int64_t kMaxDeadlineMs = 86'400'000;  // a day
+
+struct UnsupportedField {
+  std::string_view name;
+  std::string_view neutral;  // a value that asks for nothing, as JSON, besides null, false, 0 and what is empty
+};
+constexpr UnsupportedField kUnsupported[] = {
+    // OpenAI
+    {"functions", ""},
+    {"function_call", "\"none\""},
+    {"audio", ""},
+    {"modalities", "[\"text\"]"},
+    {"web_search_options", ""},
+    {"reasoning_effort", "\"none\""},
+    {"suffix", ""},
+    // vLLM
+    {"use_beam_search", ""},
+    {"length_penalty", "1.0"},
+    {"min_tokens", ""},
+    {"bad_words", ""},
+    {"allowed_token_ids", ""},
+    {"logits_processors", ""},
+    {"truncate_prompt_tokens", ""},
+    {"continue_final_message", ""},
+    {"chat_template", ""},
+    {"chat_template_kwargs", ""},
+    {"documents", ""},
+    {"guided_json", ""},
+    {"guided_regex", ""},
+    {"guided_choice", ""},
+    {"guided_grammar", ""},
+    {"structured_outputs", ""},
+    {"prompt_embeds", ""},
+    {"return_tokens_as_token_ids", ""},
+    // llama.cpp
+    {"grammar", ""},
+    {"json_schema", ""},
+    {"typical_p", "1.0"},
+    {"mirostat", ""},
+    {"dry_multiplier", ""},
+    {"xtc_probability", ""},
+    {"dynatemp_range", ""},
+    {"lora", ""},
+    {"n_predict", ""},
+};
+
+bool is_named(const nlohmann::json& function) { return function.is_object() && function.value("name", nlohmann::json()).is_string(); }
+
+bool asks_for_nothing(const nlohmann::json& value) {
+  return value == false || value == 0 || ((value.is_string() || value.is_structured()) && value.empty()) || value == "";
+}
 
 void parse_bias(JsonFields& fields, const Limits& limits, Sampling& out) {
   const auto* bias = fields.object("logit_bias");
@@ -80,7 +128,14 @@ void write_sampling(messages::SamplingParameters::Builder out, const Sampling& s
   out.setTopLogprobs(sampling.top_logprobs);
 }
 
-void write_items(messages::SubmitRequest::Builder out, const std::vector<InputItem>& items) {
+void write_input(messages::SubmitRequest::Builder out, const ModelRequest& request) {
+  if (request.prompt_text) return out.getInput().setText(reader_of(*request.prompt_text));
+  if (request.prompt_tokens) {
+    auto tokens = out.getInput().initTokens(static_cast<unsigned>(request.prompt_tokens->size()));
+    for (unsigned i = 0; i < tokens.size(); i++) tokens.set(i, (*request.prompt_tokens)[i]);
+    return;
+  }
+  const auto& items = request.items;
   auto list = out.getInput().initItems(static_cast<unsigned>(items.size()));
   for (unsigned i = 0; i < items.size(); i++) {
     list[i].setRole(reader_of(items[i].role));
@@ -95,17 +150,15 @@ void write_items(messages::SubmitRequest::Builder out, const std::vector<InputIt
 
 Sampling parse_sampling(JsonFields& fields, const Limits& limits) {
   Sampling out;
-  out.temperature = fields.number("temperature", 0, 2, 1);
-  out.top_p = fields.number("top_p", 0, 1, 1);
-  out.min_p = fields.number("min_p", 0, 1, 0);
-  auto top_k = fields.integer("top_k", -1, std::numeric_limits<std::int32_t>::max(), 0);
-  out.top_k = static_cast<std::uint32_t>(std::max<std::int64_t>(top_k, 0));  // -1 and 0 = off
-  out.presence_penalty = fields.number("presence_penalty", -2, 2, 0);
-  out.frequency_penalty = fields.number("frequency_penalty", -2, 2, 0);
-  out.repetition_penalty = fields.number("repetition_penalty", 0.01, 10, 1);
-  if (fields.find("seed") != nullptr) {
-    out.seed = static_cast<std::uint64_t>(
-        fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), 0));
+  out.temperature = fields.number(fields::kTemperature);
+  out.top_p = fields.number(fields::kTopP);
+  out.min_p = fields.number(fields::kMinP);
+  out.top_k = static_cast<std::uint32_t>(std::max<std::int64_t>(fields.integer(fields::kTopK), 0));  // -1 and 0 = off
+  out.presence_penalty = fields.number(fields::kPresencePenalty);
+  out.frequency_penalty = fields.number(fields::kFrequencyPenalty);
+  out.repetition_penalty = fields.number(fields::kRepetitionPenalty);
+  if (fields.find(fields::kSeed.name) != nullptr) {
+    out.seed = static_cast<std::uint64_t>(fields.integer(fields::kSeed));
     out.seed_given = true;
   }
   parse_bias(fields, limits, out);
@@ -113,7 +166,7 @@ Sampling parse_sampling(JsonFields& fields, const Limits& limits) {
 }
 
 void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out) {
-  out.model = fields.text("model", kMaxName);
+  out.model = fields.text(fields::kModel);
   parse_stops(fields, limits, out);
   if (const auto* ids = fields.array("stop_token_ids", limits.stops)) {
     for (const auto& id : *ids) {
@@ -123,12 +176,11 @@ void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out) {
         fields.fail("stop_token_ids", "must hold token ids");
     }
   }
-  out.ignore_eos = fields.boolean("ignore_eos", false);
-  out.priority = static_cast<std::int32_t>(
-      fields.integer("priority", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max(), 0));
-  out.deadline_ms = static_cast<std::uint32_t>(fields.integer("deadline_ms", 1, kMaxDeadlineMs, 0));
-  auto salt = fields.text("cache_salt", kMaxName);
-  auto cache_key = fields.text("prompt_cache_key", kMaxName);
+  out.ignore_eos = fields.boolean(fields::kIgnoreEos);
+  out.priority = static_cast<std::int32_t>(fields.integer(fields::kPriority));
+  out.deadline_ms = static_cast<std::uint32_t>(fields.integer(fields::kDeadlineMs, 0));
+  auto salt = fields.text(fields::kCacheSalt);
+  auto cache_key = fields.text(fields::kPromptCacheKey);
   out.cache_salt = salt.empty() ? cache_key : salt;
 }
 
@@ -136,8 +188,11 @@ void parse_tools(JsonFields& fields, ModelRequest& out) {
   if (const auto* tools = fields.array("tools", kMaxTools); tools != nullptr && !tools->empty()) {
     for (std::size_t i = 0; i < tools->size(); i++) {
       const auto& tool = (*tools)[i];
+      auto where = "tools[" + std::to_string(i) + "]";
       if (!tool.is_object() || tool.value("type", nlohmann::json()) != "function")
-        fields.unsupported("tools[" + std::to_string(i) + "]", "must be a tool of type \"function\"");
+        fields.unsupported(where, "must be a tool of type \"function\"");
+      else if (!is_named(tool.value("function", tool)))  // Responses has no level between
+        fields.fail(where, "must have a function with a name");
     }
     out.tools_json = tools->dump();
   }
@@ -148,6 +203,26 @@ void parse_tools(JsonFields& fields, ModelRequest& out) {
     return;
   }
   fields.unsupported("tool_choice", "must be \"auto\" or \"none\": a forced tool call is not supported");
+}
+
+void refuse_response_format(JsonFields& fields) {
+  const auto* format = fields.object("response_format");
+  if (format == nullptr) return;
+  if (auto type = format->find("type"); type == format->end() || *type != "text")
+    fields.unsupported("response_format.type", "must be \"text\": structured output is not supported yet");
+}
+
+void refuse_unsupported(JsonFields& fields) {
+  for (const auto& [name, neutral] : kUnsupported) {
+    const auto* value = fields.find(name);
+    if (value == nullptr || asks_for_nothing(*value) || (!neutral.empty() && value->dump() == neutral)) continue;
+    fields.unsupported(name, "is not supported" + (neutral.empty() ? std::string() : "; leave it out or say " + std::string(neutral)));
+  }
+}
+
+void want_logprobs(ModelRequest& out) {
+  if (out.prompt_logprobs) out.score_from = 0;
+  if (out.logprobs || out.prompt_logprobs) out.sampling.top_logprobs = std::max(out.logprobs.value_or(0), out.prompt_logprobs.value_or(0));
 }
 
 std::string parse_content(JsonFields& fields, std::string_view name) {
@@ -196,7 +271,10 @@ Message<messages::SubmitRequest> build_submit(RequestId id, const ModelRequest& 
     if (!request.cache_salt.empty()) out.setCacheSalt(reader_of(request.cache_salt));
     out.setPriority(request.priority);
     out.setDeadlineMs(request.deadline_ms);
-    write_items(out, request.items);
+    write_input(out, request);
+    out.setParseSpecial(request.parse_special);
+    out.setAddSpecial(request.add_special);
+    out.setGenerationPrompt(request.generation_prompt);
     if (!request.instructions.empty()) out.setInstructions(reader_of(request.instructions));
     if (!request.tools_json.empty()) out.setToolsJson(reader_of(request.tools_json));
     if (!request.tool_choice_json.empty()) out.setToolChoiceJson(reader_of(request.tool_choice_json));
@@ -208,6 +286,8 @@ Message<messages::SubmitRequest> build_submit(RequestId id, const ModelRequest& 
     auto stop_tokens = out.initStopTokens(static_cast<unsigned>(request.stop_tokens.size()));
     for (unsigned i = 0; i < request.stop_tokens.size(); i++) stop_tokens.set(i, request.stop_tokens[i]);
     out.setIgnoreEos(request.ignore_eos);
+    out.setEcho(request.echo);
+    out.setScoreFrom(request.score_from);
     out.setStream(request.stream);
     out.setCredit(request.credit);
     auto domains = out.initKeyDomains(static_cast<unsigned>(request.key_domains.size()));

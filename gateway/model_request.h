@@ -7,6 +7,7 @@
 #include "messages/message.h"
 #include "messages/request.capnp.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +49,12 @@ struct ModelRequest {
   std::string cache_salt;
   std::int32_t priority = 0;
   std::uint32_t deadline_ms = 0;
-  std::vector<InputItem> items;
+  std::vector<InputItem> items;            // the input, unless one of the next two is set
+  std::optional<std::string> prompt_text;  // plain text, no template
+  std::optional<std::vector<TokenId>> prompt_tokens;
+  bool parse_special = false;     // prompt_text: control tokens are recognised in it
+  bool add_special = true;        // prompt_text: begins with BOS where the model wants one
+  bool generation_prompt = true;  // items: the template opens the answer
   std::string instructions;
   std::string tools_json;
   std::string tool_choice_json;
@@ -58,6 +64,10 @@ struct ModelRequest {
   std::vector<std::string> stops;
   std::vector<TokenId> stop_tokens;
   bool ignore_eos = false;
+  bool echo = false;                            // completions: the prompt comes first; tokenize: texts are wanted too
+  std::optional<std::uint8_t> logprobs;         // alternatives beside each token of the answer
+  std::optional<std::uint8_t> prompt_logprobs;  // the same of the prompt
+  std::uint32_t score_from = kNone32;           // prompt position from which log-probabilities are computed
   bool stream = false;
   std::uint32_t credit = 0;
   std::vector<Hash128> key_domains;
@@ -71,6 +81,13 @@ void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out);
 void parse_tools(JsonFields& fields, ModelRequest& out);
 /// Content that is a string, an array of text parts, or null; anything else is a fault that names the part.
 std::string parse_content(JsonFields& fields, std::string_view name);
+
+/// response_format: only plain text.
+void refuse_response_format(JsonFields& fields);
+/// Fields of OpenAI, vLLM and llama.cpp that would change the answer and that nothing here does: refused unless they ask for nothing.
+void refuse_unsupported(JsonFields& fields);
+/// logprobs and prompt_logprobs as the engine takes them: one number of alternatives for both.
+void want_logprobs(ModelRequest& out);
 
 Message<messages::SubmitRequest> build_submit(RequestId id, const ModelRequest& request);
 

@@ -1,4 +1,5 @@
-// See routes.h. Adding an endpoint: a function in endpoints/endpoints.h with a file of its own, and a row here.
+// See routes.h. Adding an endpoint: a function in endpoints/endpoints.h with a file of its own, a row here, and its bodies in
+// api_schemas.cpp; /openapi.json and docs/http-api.md follow.
 #include "gateway/routes.h"
 
 #include "gateway/error_body.h"
@@ -13,24 +14,33 @@ namespace {
 
 constexpr std::size_t kKeyNameDigits = 8;  // of a key's hash, in the access log
 
+// clang-format off
 constexpr Route kRoutes[] = {
-    {"GET", "/", Guard::kOpen, endpoints::page},
-    {"GET", "/app.js", Guard::kOpen, endpoints::page},
-    {"GET", "/style.css", Guard::kOpen, endpoints::page},
-    {"GET", "/health", Guard::kOpen, endpoints::health},
-    {"GET", "/ready", Guard::kOpen, endpoints::ready},
-    {"GET", "/metrics", Guard::kMetrics, endpoints::metrics},
-    {"GET", "/v1/models", Guard::kKey, endpoints::models},
-    {"GET", "/v1/models/*", Guard::kKey, endpoints::model},
-    {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions},
-    {"GET", "/v1/responses", Guard::kKey, endpoints::responses},
-    {"POST", "/v1/responses", Guard::kKey, endpoints::create_response},
-    {"POST", "/v1/responses/input_tokens", Guard::kKey, endpoints::count_response_input},
-    {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response},
-    {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response},
-    {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response},
-    {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items},
+    {"GET", "/", Guard::kOpen, endpoints::page, "the chat page", "", "text/html"},
+    {"GET", "/app.js", Guard::kOpen, endpoints::page, "its script", "", "text/javascript"},
+    {"GET", "/style.css", Guard::kOpen, endpoints::page, "its style", "", "text/css"},
+    {"GET", "/health", Guard::kOpen, endpoints::health, "whether the process lives", "", "Status"},
+    {"GET", "/ready", Guard::kOpen, endpoints::ready, "whether it takes work (503 while loading, stuck or shutting down)", "", "Status"},
+    {"GET", "/version", Guard::kKey, endpoints::version, "version of the program", "", "Version"},
+    {"GET", "/openapi.json", Guard::kKey, endpoints::openapi, "this description", "", "OpenApi"},
+    {"GET", "/metrics", Guard::kMetrics, endpoints::metrics, "Prometheus metrics", "", "text/plain"},
+    {"GET", "/v1/models", Guard::kKey, endpoints::models, "models served here", "", "ModelList"},
+    {"GET", "/v1/models/*", Guard::kKey, endpoints::model, "one of them", "", "Model"},
+    {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions, "answer a conversation", "ChatRequest", "ChatCompletion", true},
+    {"POST", "/v1/chat/completions/input_tokens", Guard::kKey, endpoints::count_chat_input, "how many tokens its prompt would have", "ChatRequest", "InputTokens"},
+    {"POST", "/v1/completions", Guard::kKey, endpoints::completions, "continue texts", "CompletionRequest", "Completion", true},
+    {"GET", "/v1/responses", Guard::kKey, endpoints::responses, "a WebSocket in Responses mode", "", ""},
+    {"POST", "/v1/responses", Guard::kKey, endpoints::create_response, "answer a conversation, which may be kept and continued", "ResponseRequest", "Response", true},
+    {"POST", "/v1/responses/input_tokens", Guard::kKey, endpoints::count_response_input, "how many tokens its prompt would have", "ResponseInputRequest", "InputTokens"},
+    {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response, "a stored response, or its stream from an event on", "", "Response", true},
+    {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response, "forget it", "", "DeletedResponse"},
+    {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response, "end it early", "", "Response"},
+    {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items, "what was asked", "", "InputItems"},
+    {"POST", "/tokenize", Guard::kKey, endpoints::tokenize, "token ids of a text or a conversation", "TokenizeRequest", "Tokens"},
+    {"POST", "/detokenize", Guard::kKey, endpoints::detokenize, "text of token ids", "DetokenizeRequest", "DetokenizedText"},
+    {"POST", "/apply-template", Guard::kKey, endpoints::apply_template, "a conversation as the model's template writes it", "TemplateRequest", "RenderedPrompt"},
 };
+// clang-format on
 
 bool path_matches(const Route& route, std::string_view path) {
   if (auto id = route.path.find("{id}"); id != std::string_view::npos) {

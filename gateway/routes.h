@@ -17,6 +17,10 @@ struct Route {
   std::string_view path;  // with "*" as its last character it is a prefix; "{id}" is one segment
   Guard guard;
   Endpoint endpoint;
+  std::string_view summary;
+  std::string_view request;   // schema of the body (api_schemas.h); empty = none is read
+  std::string_view response;  // schema of the answer, or its media type; empty = a WebSocket
+  bool streams = false;       // may answer with server-sent events, too
 };
 std::span<const Route> route_table();
 

@@ -112,11 +112,17 @@ bool Service::stuck() {
   return stuck_;
 }
 
-std::optional<Error> Service::refusal() const {
+std::uint32_t Service::context_tokens(std::string_view name) const {
+  if (!directory_) return 0;
+  auto model = find_model(*directory_, name);
+  return model ? model->getContextTokens() : 0;
+}
+
+std::optional<Error> Service::refusal(std::size_t requests) const {
   if (draining()) return draining_error();
   if (!ready())
     return make_error(ErrorClass::kUnavailable, ErrorReason::kLoading, "the model is still loading; try again soon", "", "", kRetryMs);
-  if (live_.size() >= limits_.requests)
+  if (live_.size() + requests > limits_.requests)
     return make_error(ErrorClass::kOverloaded, ErrorReason::kQueueFull,
                       "too many requests are in progress (limit " + std::to_string(limits_.requests) + "); try again later", "", "",
                       kRetryMs);

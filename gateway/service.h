@@ -48,8 +48,10 @@ class Service final : public Application {
   bool stuck();
   /// Models as last told by the router; null before that.
   const Message<messages::DirectoryChanged>& directory() const { return directory_; }
+  /// Context length of a served model, in tokens; 0 if it is not served.
+  std::uint32_t context_tokens(std::string_view model) const;
   /// Why no new work is taken now: draining or loading (503), too many requests (429).
-  std::optional<Error> refusal() const;
+  std::optional<Error> refusal(std::size_t requests = 1) const;
   /// refusal(), and the model must be served (404); an empty name becomes the first served model. Fills in what the gateway adds:
   /// owner, connection, seed, credit, key domains.
   std::optional<Error> prepare(ModelRequest& request, const Caller& caller, std::uint64_t connection) const;

@@ -27,5 +27,13 @@ void delete_response(Service&, Connection&, HttpRequest&&, const Caller&);      
 void cancel_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses/{id}/cancel
 void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&);  // GET /v1/responses/{id}/input_items
 
+void completions(Service&, Connection&, HttpRequest&&, const Caller&);           // POST /v1/completions
+void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions/input_tokens
+void tokenize(Service&, Connection&, HttpRequest&&, const Caller&);              // POST /tokenize
+void detokenize(Service&, Connection&, HttpRequest&&, const Caller&);            // POST /detokenize
+void apply_template(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /apply-template
+void version(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /version
+void openapi(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /openapi.json
+
 }  // namespace endpoints
 }  // namespace troupe::gateway

@@ -51,6 +51,7 @@ void Generation::echo_prompt() {
   for (std::uint16_t i = 0; i < choices_.size(); ++i) {
     auto& piece = piece_of(i);
     piece.text += text;
+    pending_bytes_ += text.size();
     if (!log) continue;
     for (const TokenId id : prompt_) add_token(piece, choices_[i], id, true);
     for (std::size_t t = 0; t < unscored; ++t) append_logprobs(piece.logprobs, none, 0, 1);
@@ -64,6 +65,7 @@ void Generation::add_token(Piece& piece, Choice& choice, TokenId id, bool gives_
   piece.token_offsets.push_back(choice.characters.count());
   piece.controls.push_back(tokenizer_->is_control(id));
   if (gives_text) choice.characters.add(piece.token_texts.back());
+  pending_bytes_ += 64 * (1 + std::size_t{request_.sampling.top_logprobs});  // ids, numbers and texts of it and its alternatives
 }
 
 std::vector<schedule::AdmitSequence> Generation::admissions(std::uint16_t attempt, const Hash128& key_domain) {
@@ -150,6 +152,7 @@ void Generation::release(std::uint16_t index, text::StreamDecoder::Piece release
   if (!released.text.empty() || (log && released.tokens > 0)) {
     auto& piece = piece_of(index);
     piece.text += released.text;
+    pending_bytes_ += released.text.size();
     piece.tokens += released.tokens;
     if (log) {
       append_logprobs(piece.logprobs, choice.logprobs, choice.released, released.tokens);
@@ -180,6 +183,7 @@ std::vector<Piece> Generation::take_pieces() {
   // Alternatives behind the chosen ones: only now is it known how many tokens a piece has gathered.
   for (auto& piece : pieces_)
     for (const TokenId id : piece.logprobs.ids) piece.token_texts.emplace_back(tokenizer_->bytes(id));
+  pending_bytes_ = 0;
   return std::exchange(pieces_, {});
 }
 

@@ -51,6 +51,8 @@ class Generation {
   bool done() const;  // all choices have ended, or one has failed
   const std::optional<Error>& failure() const { return failure_; }
   bool has_pieces() const { return !pieces_.empty(); }
+  /// What take_pieces() would give, about.
+  std::size_t pending_bytes() const { return pending_bytes_; }
   /// What came since the last call, text of one choice joined.
   std::vector<Piece> take_pieces();
 
@@ -91,6 +93,7 @@ class Generation {
   std::uint16_t attempt_ = 0;
   std::vector<Choice> choices_;
   std::vector<Piece> pieces_;
+  std::size_t pending_bytes_ = 0;
   std::string first_text_;
   std::optional<Error> failure_;
   std::optional<kv::CacheReport> cache_;

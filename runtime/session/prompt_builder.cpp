@@ -78,7 +78,7 @@ Result<PromptBuilder> PromptBuilder::make(const Request& request, const text::Ch
   if (auto error = check_ids(request.stop_tokens, vocabulary, "stop_token_ids")) return *error;
   if (auto error = check_ids(request.sampling.bias_tokens, vocabulary, "logit_bias")) return *error;
   if (const auto* tokens = std::get_if<std::vector<TokenId>>(&request.input)) {
-    if (auto error = check_ids(*tokens, vocabulary, "prompt")) return *error;
+    if (auto error = check_ids(*tokens, vocabulary, request.endpoint == Endpoint::kTokenize ? "tokens" : "prompt")) return *error;
     builder.tokens_ = *tokens;
   } else if (const auto* text = std::get_if<std::string>(&request.input)) {
     const auto bos = builder.tokenizer_->bos();

@@ -71,6 +71,19 @@ TEST_CASE("without streaming there is one delta") {
   CHECK(company.stream(id).text.at(0) == company.text_of(fake_tokens(letters(20), 30)));
 }
 
+TEST_CASE("without streaming, what weighs much does not all wait for the end") {
+  TestCompany company;
+  auto request = TestCompany::completion(letters(20), 60);
+  request.stream = false;
+  request.choices = 8;
+  request.sampling.top_logprobs = 4;
+  const auto id = company.submit(request);
+  company.run_until_finished(id);
+  CHECK(company.stream(id).deltas > 1);
+  CHECK(company.stream(id).deltas < 10);
+  for (std::uint16_t choice = 0; choice < 8; choice++) CHECK_FALSE(company.stream(id).text.at(choice).empty());
+}
+
 TEST_CASE("deadline: one terminal error, blocks free") {
   TestCompany company;
   auto request = TestCompany::completion(letters(20), 1000);

@@ -8,12 +8,13 @@ from common import ROOT, build_folder, files, read, report, sources
 build = build_folder()
 faults = []
 
-# docs/options.md is what the program says.
+# docs/options.md and docs/http-api.md are what the program says.
 program = build / "troupe"
 if program.exists():
-    said = subprocess.run([str(program), "options"], capture_output=True, text=True)
-    if said.returncode != 0 or said.stdout != read("docs/options.md"):
-        faults.append("docs/options.md differs from `troupe options`; write it anew: build/release/troupe options > docs/options.md")
+    for command, page in (("options", "docs/options.md"), ("api", "docs/http-api.md")):
+        said = subprocess.run([str(program), command], capture_output=True, text=True)
+        if said.returncode != 0 or said.stdout != read(page):
+            faults.append(f"{page} differs from `troupe {command}`; write it anew: build/release/troupe {command} > {page}")
 else:
     faults.append(f"{program} is missing: build it first")
 

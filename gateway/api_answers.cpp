@@ -1,0 +1,65 @@
+// The answers of the API as JSON schemas. See api_schemas.h.
+#include "gateway/api_schemas.h"
+
+namespace troupe::gateway {
+
+nlohmann::json response_schemas() {
+  static constexpr const char* kText = R"json({
+"Error": {"type": "object", "required": ["error"], "properties": {"error": {"type": "object", "required": ["message", "type", "param", "code"],
+  "properties": {"message": {"type": "string"}, "type": {"type": "string"}, "param": {"type": ["string", "null"]}, "code": {"type": "string"}}}}},
+"Status": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
+"Config": {"type": "object", "required": ["object", "options"], "properties": {"object": {"const": "config"}, "options": {"type": "object",
+  "additionalProperties": {"type": "object", "required": ["value", "source"], "properties": {"value": {}, "default": {},
+    "source": {"enum": ["default", "file", "environment", "command line"]}}}}}},
+"Version": {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}},
+"OpenApi": {"type": "object", "required": ["openapi", "paths"], "properties": {"openapi": {"type": "string"}, "paths": {"type": "object"}}},
+"Model": {"type": "object", "required": ["id", "object", "created", "owned_by"], "properties": {"id": {"type": "string"},
+  "object": {"const": "model"}, "created": {"type": "integer"}, "owned_by": {"type": "string"}, "max_model_len": {"type": "integer"}}},
+"ModelList": {"type": "object", "required": ["object", "data"], "properties": {"object": {"const": "list"},
+  "data": {"type": "array", "items": {"$ref": "#/components/schemas/Model"}}}},
+"Usage": {"type": "object", "required": ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"], "properties": {
+  "prompt_tokens": {"type": "integer", "minimum": 0}, "completion_tokens": {"type": "integer", "minimum": 0},
+  "total_tokens": {"type": "integer", "minimum": 0},
+  "prompt_tokens_details": {"type": "object", "required": ["cached_tokens"], "properties": {"cached_tokens": {"type": "integer", "minimum": 0}}},
+  "completion_tokens_details": {"type": "object"}}},
+"TokenLogprob": {"type": "object", "required": ["token", "logprob", "bytes"], "properties": {"token": {"type": "string"},
+  "logprob": {"type": "number", "maximum": 0}, "bytes": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0, "maximum": 255}},
+  "top_logprobs": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/TokenLogprob"}}}},
+"PromptLogprobs": {"type": ["array", "null"], "items": {"type": ["object", "null"], "additionalProperties": {"type": "object",
+  "required": ["logprob", "rank", "decoded_token"], "properties": {"logprob": {"type": "number", "maximum": 0},
+  "rank": {"type": ["integer", "null"], "minimum": 1}, "decoded_token": {"type": "string"}}}}},
+"ChatCompletion": {"type": "object", "required": ["id", "object", "created", "model", "choices", "usage"], "properties": {
+  "id": {"type": "string"}, "object": {"const": "chat.completion"}, "created": {"type": "integer"}, "model": {"type": "string"},
+  "choices": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["index", "message", "logprobs", "finish_reason"],
+    "properties": {"index": {"type": "integer"}, "message": {"type": "object", "required": ["role", "content"], "properties": {
+      "role": {"const": "assistant"}, "content": {"type": ["string", "null"]}}},
+      "logprobs": {"type": ["object", "null"], "properties": {"content": {"type": "array", "items": {"$ref": "#/components/schemas/TokenLogprob"}}}},
+      "finish_reason": {"enum": ["stop", "length", "tool_calls"]}}}},
+  "prompt_logprobs": {"$ref": "#/components/schemas/PromptLogprobs"}, "usage": {"$ref": "#/components/schemas/Usage"}}},
+"Completion": {"type": "object", "required": ["id", "object", "created", "model", "choices", "usage"], "properties": {
+  "id": {"type": "string"}, "object": {"const": "text_completion"}, "created": {"type": "integer"}, "model": {"type": "string"},
+  "choices": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["index", "text", "logprobs", "finish_reason"],
+    "properties": {"index": {"type": "integer"}, "text": {"type": "string"},
+      "logprobs": {"type": ["object", "null"], "required": ["tokens", "token_logprobs", "top_logprobs", "text_offset"], "properties": {
+        "tokens": {"type": "array", "items": {"type": "string"}}, "token_logprobs": {"type": "array", "items": {"type": ["number", "null"]}},
+        "top_logprobs": {"type": "array", "items": {"type": ["object", "null"], "additionalProperties": {"type": "number"}}},
+        "text_offset": {"type": "array", "items": {"type": "integer", "minimum": 0}}}},
+      "prompt_logprobs": {"$ref": "#/components/schemas/PromptLogprobs"}, "finish_reason": {"enum": ["stop", "length"]}}}},
+  "usage": {"$ref": "#/components/schemas/Usage"}}},
+"Tokens": {"type": "object", "required": ["tokens", "count", "max_model_len"], "properties": {
+  "tokens": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "object", "required": ["id", "piece"], "properties": {
+    "id": {"type": "integer"}, "piece": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]}}}]}},
+  "count": {"type": "integer"}, "max_model_len": {"type": "integer"}, "token_strs": {"type": "array", "items": {"type": "string"}}}},
+"DetokenizedText": {"type": "object", "required": ["content", "prompt"], "properties": {"content": {"type": "string"}, "prompt": {"type": "string"}}},
+"RenderedPrompt": {"type": "object", "required": ["prompt"], "properties": {"prompt": {"type": "string"}}},
+"InputTokens": {"type": "object", "required": ["object", "input_tokens"], "properties": {"object": {"type": "string"}, "input_tokens": {"type": "integer", "minimum": 0}}},
+"Response": {"type": "object", "required": ["id", "object", "status", "output"], "properties": {"id": {"type": "string"},
+  "object": {"const": "response"}, "status": {"type": "string"}, "output": {"type": "array", "items": {"type": "object"}}, "usage": {"type": ["object", "null"]}}},
+"DeletedResponse": {"type": "object", "required": ["id", "deleted"], "properties": {"id": {"type": "string"}, "deleted": {"type": "boolean"}}},
+"InputItems": {"type": "object", "required": ["object", "data"], "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": {"type": "object"}}}},
+"Config": {"type": "object"}
+})json";
+  return nlohmann::json::parse(kText);
+}
+
+}  // namespace troupe::gateway

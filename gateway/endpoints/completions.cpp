@@ -1,0 +1,23 @@
+// POST /v1/completions.
+#include "gateway/completion_answer.h"
+#include "gateway/endpoints/endpoints.h"
+#include "gateway/service.h"
+
+namespace troupe::gateway::endpoints {
+
+void completions(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
+  if (auto error = service.refusal()) return service.answer_error(connection, *error);
+  auto body = parse_json_object(request.body, service.limits().json_depth);
+  if (!body.ok()) return service.answer_error(connection, body.error());
+  auto completion = parse_completion_request(*body, service.limits());
+  if (!completion.ok()) return service.answer_error(connection, completion.error());
+  if (auto error = service.refusal(completion->prompts.size())) return service.answer_error(connection, *error);
+  for (auto& prompt : completion->prompts)
+    if (auto error = service.prepare(prompt, caller, connection.id())) return service.answer_error(connection, *error);
+  if (completion->stream)
+    connection.hold(std::make_unique<CompletionStream>(service, connection, std::move(*completion)));
+  else
+    connection.hold(std::make_unique<CompletionAnswer>(service, connection, std::move(*completion)));
+}
+
+}  // namespace troupe::gateway::endpoints
