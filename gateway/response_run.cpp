@@ -36,10 +36,14 @@ ResponseRun::ResponseRun(Service& service, std::string id, ResponsesRequest&& re
       store_(request.store),
       streamed_(request.stream),
       input_items_(request.store ? with_ids(std::move(request.input_items)) : std::string()),
-      body_(id_, request,
-            streamed_ ? [this](std::string_view type, std::string event) { events_.add(type, std::move(event)); } : ResponseBody::Emit()),
+      body_(std::make_unique<ResponseBody>(id_, request, emitter())),
       idle_since_(service.now()),
       call_(service.live(), request.engine, *this) {}
+
+ResponseBody::Emit ResponseRun::emitter() {
+  if (!streamed_) return {};
+  return [this](std::string_view type, std::string event) { events_.add(type, std::move(event)); };
+}
 
 std::size_t ResponseRun::bytes() const { return kOverhead + object_.capacity() + input_items_.capacity() + events_.bytes(); }
 
@@ -76,7 +80,9 @@ void ResponseRun::detach(EventCursor& cursor) {
 
 void ResponseRun::admitted(messages::RequestAdmitted::Reader message) {
   auto self = shared_from_this();
-  body_.begin(message.getQueuedRequests() > 0);
+  if (ended_) return;
+  body_->begin(message.getQueuedRequests() > 0);
+  begun_ = true;
   if (store_ && streamed_) {
     shelved_ = true;
     service_.shelf().put(self);
@@ -86,8 +92,9 @@ void ResponseRun::admitted(messages::RequestAdmitted::Reader message) {
 
 void ResponseRun::delta(messages::TokenDelta::Reader message) {
   auto self = shared_from_this();
+  if (ended_) return;
   owed_++;
-  body_.delta(message);
+  body_->delta(message);
   tell_readers();
 }
 
@@ -95,7 +102,10 @@ void ResponseRun::finished(messages::RequestFinished::Reader message) {
   call_.ended();
   auto outcome = message.getOutcome();
   if (outcome.isError()) error_ = from_wire(outcome.getError());
-  if (!error_ || body_.begun()) body_.finish(message);
+  if (!error_ || begun_) {
+    body_->finish(message);
+    begun_ = true;
+  }
   end();
 }
 
@@ -103,7 +113,7 @@ void ResponseRun::cut_short(const Error& error) {
   if (ended_) return;
   call_.cancel_silently();
   error_ = error;
-  if (body_.begun()) body_.fail(error);
+  if (begun_) body_->fail(error);
   end();
 }
 
@@ -111,7 +121,8 @@ void ResponseRun::end() {
   auto self = shared_from_this();
   ended_ = true;
   idle_since_ = service_.now();
-  if (body_.begun()) object_ = body_.object();
+  if (begun_) object_ = body_->object();
+  body_.reset();
   // Of a response that was not streamed the client learns the id by its answer.
   if (store_ && !streamed_ && !error_ && !drop_) {
     shelved_ = true;

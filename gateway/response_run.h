@@ -27,13 +27,13 @@ class ResponseRun final : public EngineSink, public std::enable_shared_from_this
   /// Its events are wanted; a stored one then outlives its readers.
   bool streamed() const { return streamed_; }
   /// Admitted: events follow, and there will be a response object.
-  bool begun() const { return body_.begun(); }
+  bool begun() const { return begun_; }
   /// Nothing comes any more.
   bool ended() const { return ended_; }
   /// Why it ended without a good end; before begun(): it never was one.
   const std::optional<Error>& error() const { return error_; }
   /// The response object now, as JSON text.
-  std::string object() const { return ended_ ? object_ : body_.object(); }
+  std::string object() const { return body_ ? body_->object() : object_; }
   /// Its own input as JSON text: an array of items with ids.
   const std::string& input_items() const { return input_items_; }
   const EventLog& events() const { return events_; }
@@ -62,6 +62,7 @@ class ResponseRun final : public EngineSink, public std::enable_shared_from_this
  private:
   friend class EventCursor;
   ResponseRun(Service& service, std::string id, ResponsesRequest&& request);
+  ResponseBody::Emit emitter();
   void attach(EventCursor& cursor) { cursors_.push_back(&cursor); }
   void detach(EventCursor& cursor);
   std::uint64_t needed() const;
@@ -76,12 +77,13 @@ class ResponseRun final : public EngineSink, public std::enable_shared_from_this
   const bool store_;
   const bool streamed_;
   bool shelved_ = false;
+  bool begun_ = false;
   bool ended_ = false;
   bool drop_ = false;
   std::optional<Error> error_;
   std::string object_;  // once ended
   std::string input_items_;
-  ResponseBody body_;
+  std::unique_ptr<ResponseBody> body_;  // while it grows; then the text of object_ takes its place
   EventLog events_;
   std::vector<EventCursor*> cursors_;
   std::uint64_t idle_since_ = 0;

@@ -22,7 +22,7 @@ using nlohmann::json;
 namespace {
 
 struct Seen {
-  std::atomic<int> spawned{0}, cancels{0}, silent_cancels{0}, credits{0}, closed{0};
+  std::atomic<int> spawned{0}, cancels{0}, silent_cancels{0}, credits{0}, closed{0}, dropped{0};
 };
 
 Message<messages::RequestFinished> finished(std::uint64_t id, messages::FinishReason reason) {
@@ -79,7 +79,8 @@ struct Stage {
   }
   Stage() {
     auto count_closed = [](caf::event_based_actor*, Seen* counts) -> caf::behavior {
-      return {[counts](const Message<messages::ConnectionClosed>&) { counts->closed++; }};
+      return {[counts](const Message<messages::ConnectionClosed>&) { counts->closed++; },
+              [counts](const Message<messages::DropResponse>& drop) { counts->dropped += drop->getId().size() == 5 + 32 ? 1 : 100; }};
     };
     auto store = system.spawn(count_closed, &seen);
     GatewayLinks links;
@@ -135,11 +136,27 @@ TEST_CASE("cancels and closed sockets reach their actors") {
   do event = client.read_event();
   while (event["type"] != "response.incomplete");
   CHECK(stage.seen.cancels == 1);
-  client.send_event({{"type", "response.create"}, {"input", "hang"}});
+  client.send_event({{"type", "response.create"}, {"input", "hang"}, {"store", false}});
   while (client.read_event()["type"] != "response.output_text.delta") {
   }
   client.close();
   CHECK(eventually([&] { return stage.seen.silent_cancels == 1 && stage.seen.closed == 1; }));
+}
+
+TEST_CASE("a deleted response is dropped by the session store, too; a dead session ends a stored stream for all") {
+  Stage stage;
+  TestClient client(stage.gateway.port());
+  auto id = client.post("/v1/responses", json{{"input", "x"}}.dump()).json()["id"].get<std::string>();
+  client.send_request("DELETE", "/v1/responses/" + id);
+  CHECK(client.read_answer().status == 200);
+  CHECK(eventually([&] { return stage.seen.dropped == 1; }));
+  auto events = client.post("/v1/responses", json{{"input", "die"}, {"stream", true}}.dump()).events();
+  auto last = json::parse(events.back());
+  CHECK(last["type"] == "response.failed");
+  CHECK(last["response"]["error"]["code"] == "actor_died");
+  auto kept = client.get("/v1/responses/" + last["response"]["id"].get<std::string>()).json();
+  CHECK(kept["status"] == "failed");
+  CHECK(kept["output"][0]["content"][0]["text"] == "one");
 }
 
 TEST_CASE("DrainNode is answered when the loop has ended") {
