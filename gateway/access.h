@@ -33,10 +33,10 @@ struct Caller {
 };
 
 struct AccessOptions {
-  KeySet keys;
-  std::vector<std::string> origins;  // of browser pages besides our own, "https://app.example" or "*"
-  std::vector<std::string> hosts;    // names a loopback listener may be called by, besides localhost and its addresses
-  std::vector<std::string> bound;    // addresses of the listeners; where all are loopback, Host is checked
+  KeySet keys = {};
+  std::vector<std::string> origins = {};  // of browser pages besides our own, "https://app.example" or "*"
+  std::vector<std::string> hosts = {};    // names a loopback listener may be called by, besides localhost and its addresses
+  std::vector<std::string> bound = {};    // addresses of the listeners; where all are loopback, Host is checked
   bool metrics_open = false;
 };
 
