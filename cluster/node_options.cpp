@@ -1,5 +1,7 @@
 #include "cluster/node_options.h"
 
+#include "cluster/config_answer.h"
+
 #include "kernels/backend.h"
 #include "messages/error_reasons.h"
 
@@ -14,6 +16,7 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.allowed_origins = options.allowed_origins;
   out.allowed_hosts = options.allowed_hosts;
   out.metrics_open = options.metrics_open;
+  out.config_json = config_answer(options);
   out.access_log = options.access_log;
   out.limits.connections = options.max_connections;
   out.limits.choices = static_cast<std::uint32_t>(options.max_choices);

@@ -29,6 +29,7 @@ struct GatewayOptions {
   std::vector<std::string> allowed_origins;  // see AccessOptions
   std::vector<std::string> allowed_hosts;
   bool metrics_open = false;
+  std::string config_json = "{}";   // what GET /config answers; secrets are the caller's to leave out
   bool access_log = false;          // one line a request, by base::log_access
   std::shared_ptr<TlsContext> tls;  // null = plain TCP
   std::uint16_t node = 0;           // upper 16 bits of request ids

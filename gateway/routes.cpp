@@ -24,6 +24,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/version", Guard::kKey, endpoints::version, "version of the program", "", "Version"},
     {"GET", "/openapi.json", Guard::kKey, endpoints::openapi, "this description", "", "OpenApi"},
     {"GET", "/metrics", Guard::kMetrics, endpoints::metrics, "Prometheus metrics", "", "text/plain"},
+    {"GET", "/config", Guard::kAdmin, endpoints::config, "every option of the server, and where it came from", "", "Config"},
     {"GET", "/v1/models", Guard::kKey, endpoints::models, "models served here", "", "ModelList"},
     {"GET", "/v1/models/*", Guard::kKey, endpoints::model, "one of them", "", "Model"},
     {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions, "answer a conversation", "ChatRequest", "ChatCompletion", true},

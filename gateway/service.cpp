@@ -34,6 +34,7 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
     : limits_(options.limits),
       access_({options.keys, options.allowed_origins, options.allowed_hosts, options.hosts, options.metrics_open}),
       metrics_(metrics),
+      config_json_(options.config_json),
       open_connections_(metrics.gauge("troupe:http_connections", "Open client connections")),
       refused_connections_(
           metrics.counter("troupe:http_connections_refused_total", "Connections over --max-connections or its limit by address")),

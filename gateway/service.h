@@ -41,6 +41,7 @@ class Service final : public Application {
   /// Loop milliseconds.
   std::uint64_t now() const;
   const base::Metrics& metrics() const { return metrics_; }
+  const std::string& config_json() const { return config_json_; }
   bool draining() const;
   /// Whether a replica serves at least one model.
   bool ready() const;
@@ -65,6 +66,7 @@ class Service final : public Application {
   const Limits limits_;
   AccessRules access_;
   base::Metrics& metrics_;
+  const std::string config_json_;
   base::Gauge& open_connections_;
   base::Counter& refused_connections_;
   base::Counter& slow_readers_;

@@ -16,6 +16,7 @@ void page(Service&, Connection&, HttpRequest&&, const Caller&);                 
 void health(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /health: the process lives
 void ready(Service&, Connection&, HttpRequest&&, const Caller&);                 // GET /ready: it takes work
 void metrics(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /metrics: Prometheus text
+void config(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /config: options and their sources
 void models(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /v1/models
 void model(Service&, Connection&, HttpRequest&&, const Caller&);                 // GET /v1/models/{id}
 void chat_completions(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions
@@ -27,13 +28,13 @@ void delete_response(Service&, Connection&, HttpRequest&&, const Caller&);      
 void cancel_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses/{id}/cancel
 void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&);  // GET /v1/responses/{id}/input_items
 
-void completions(Service&, Connection&, HttpRequest&&, const Caller&);           // POST /v1/completions
-void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions/input_tokens
-void tokenize(Service&, Connection&, HttpRequest&&, const Caller&);              // POST /tokenize
-void detokenize(Service&, Connection&, HttpRequest&&, const Caller&);            // POST /detokenize
-void apply_template(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /apply-template
-void version(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /version
-void openapi(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /openapi.json
+void completions(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/completions
+void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/chat/completions/input_tokens
+void tokenize(Service&, Connection&, HttpRequest&&, const Caller&);          // POST /tokenize
+void detokenize(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /detokenize
+void apply_template(Service&, Connection&, HttpRequest&&, const Caller&);    // POST /apply-template
+void version(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /version
+void openapi(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /openapi.json
 
 }  // namespace endpoints
 }  // namespace troupe::gateway

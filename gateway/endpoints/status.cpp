@@ -1,4 +1,4 @@
-// GET /health, /ready and /metrics.
+// GET /health, /ready, /metrics and /config.
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/service.h"
 
@@ -23,6 +23,10 @@ void ready(Service& service, Connection& connection, HttpRequest&&, const Caller
 
 void metrics(Service& service, Connection& connection, HttpRequest&&, const Caller&) {
   connection.respond(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics().prometheus_text());
+}
+
+void config(Service& service, Connection& connection, HttpRequest&&, const Caller&) {
+  connection.respond(200, "application/json", service.config_json(), "Cache-Control: no-store\r\n");
 }
 
 }  // namespace troupe::gateway::endpoints

@@ -1,8 +1,10 @@
 // Any bytes as the body of every JSON endpoint: an error whose text is valid UTF-8 without a line break and names what it is about, or a
 // request whose message can be built and whose values keep their limits.
 #include "gateway/chat_request.h"
+#include "gateway/completion_request.h"
 #include "gateway/error_body.h"
 #include "gateway/responses_request.h"
+#include "gateway/tokenize_request.h"
 #include "runtime/text/utf8.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -47,6 +49,12 @@ void take(const Result<Request>& request) {
   if (!request) return check_error(request.error());
   check_request(engine_of(*request));
 }
+void take(const Result<CompletionRequest>& request) {
+  if (!request) return check_error(request.error());
+  if (request->prompts.empty()) std::abort();
+  for (const ModelRequest& prompt : request->prompts) check_request(prompt);
+}
+
 }  // namespace
 
 FUZZ_TARGET(json) {
@@ -57,9 +65,14 @@ FUZZ_TARGET(json) {
     return 0;
   }
   take(parse_chat_request(*body, limits));
+  take(parse_completion_request(*body, limits));
   take(parse_responses_request(*body, limits, ResponsesTransport::kHttp));
   take(parse_responses_request(*body, limits, ResponsesTransport::kWebSocket));
   take(parse_input_tokens_request(*body, limits));
+  take(parse_tokenize_request(*body, limits));
+  take(parse_detokenize_request(*body, limits));
+  take(parse_template_request(*body, limits));
+  take(parse_count_request(*body, limits));
   check_text(lane_of(*body).substr(0, 0));
   return 0;
 }
