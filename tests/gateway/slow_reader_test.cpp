@@ -67,7 +67,6 @@ TEST_CASE("R80: 50 readers that never read: memory is bounded, they are cut in t
   std::vector<std::unique_ptr<TestClient>> clients;
   open_non_readers(running.port(), clients);
   check_neighbour(running.port());
-  CHECK(metric(running.port(), "troupe:http_slow_readers_total") == 0);
   CHECK(resident_mib() - before < 160);  // 50 connections with at most 1 MiB each, and what sanitizers keep of freed memory
   CHECK(eventually([&] { return metric(running.port(), "troupe:http_slow_readers_total") == kReaders; }));
   CHECK(eventually([&] { return running.engine.silent_cancels().size() == kReaders; }));  // the engine stops, too
