@@ -54,7 +54,8 @@ class Server:
     def __init__(self, host="127.0.0.1", **limits):
         self.host = host
         self.log = tempfile.TemporaryFile("w+")
-        environment = {**os.environ, **LIMITS, **limits, **({"TLS": "1"} if TLS else {})}
+        quarantine = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=16"  # what a sanitizer keeps is no memory of ours
+        environment = {**os.environ, "ASAN_OPTIONS": quarantine, **LIMITS, **limits, **({"TLS": "1"} if TLS else {})}
         self.process = subprocess.Popen([BINARY, "0", host], env=environment, stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.port = int(self.process.stdout.readline())
 
