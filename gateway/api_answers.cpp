@@ -56,8 +56,7 @@ nlohmann::json response_schemas() {
 "Response": {"type": "object", "required": ["id", "object", "status", "output"], "properties": {"id": {"type": "string"},
   "object": {"const": "response"}, "status": {"type": "string"}, "output": {"type": "array", "items": {"type": "object"}}, "usage": {"type": ["object", "null"]}}},
 "DeletedResponse": {"type": "object", "required": ["id", "deleted"], "properties": {"id": {"type": "string"}, "deleted": {"type": "boolean"}}},
-"InputItems": {"type": "object", "required": ["object", "data"], "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": {"type": "object"}}}},
-"Config": {"type": "object"}
+"InputItems": {"type": "object", "required": ["object", "data"], "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": {"type": "object"}}}}
 })json";
   return nlohmann::json::parse(kText);
 }
