@@ -94,7 +94,6 @@ json prompt_schema(const Limits& limits) {
 
 json tokens_schema(const Limits&) { return token_ids(); }
 json string_schema(const Limits&) { return {{"type", "string"}}; }
-json object_schema(const Limits&) { return {{"type", "object"}}; }
 json any_schema(const Limits&) { return json::object(); }
 
 json include_schema(const Limits&) { return {{"type", "array"}, {"maxItems", 8}, {"items", {{"enum", {"message.output_text.logprobs"}}}}}; }
@@ -126,7 +125,7 @@ constexpr ShapedField kContent{"content", string_schema, "llama.cpp's name of th
 constexpr ShapedField kTextPrompt{"prompt", string_schema, "vLLM's name of the text"};
 constexpr ShapedField kTokens{"tokens", tokens_schema, "token ids"};
 constexpr ShapedField kUser{"user", any_schema, "taken and ignored"};
-constexpr ShapedField kMetadata{"metadata", object_schema, "taken and ignored"};
+constexpr ShapedField kMetadata{"metadata", any_schema, "taken and ignored"};
 constexpr ShapedField kStore{"store", any_schema, "taken and ignored: chat completions are not kept"};
 constexpr ShapedField kServiceTier{"service_tier", any_schema, "taken and ignored"};
 constexpr ShapedField kInput{"input", input_schema, "a text, or a list of items: messages, function calls and their outputs"};

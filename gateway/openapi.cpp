@@ -51,7 +51,7 @@ json good_answer(const Route& route) {
     content[std::string(route.response)] = {{"schema", {{"type", "string"}}}};
   else
     content["application/json"] = {{"schema", reference(route.response)}};
-  if (route.streams) content["text/event-stream"] = {{"schema", {{"type", "string"}}}};
+  if (route.streams) content["text/event-stream"] = {{"schema", json::object()}};  // `data` is JSON, then [DONE]: nothing a schema can say
   return {{"description", "the answer"}, {"content", content}};
 }
 

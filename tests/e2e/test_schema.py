@@ -23,19 +23,22 @@ def tame(body):
     if not isinstance(body, dict):
         return
     generates = any(k in body for k in ("messages", "prompt", "input"))
-    for name, most in (("max_tokens", 3), ("max_completion_tokens", 3), ("max_output_tokens", 3), ("n", 3)):
+
+    def good(name, most):
         value = body.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= (0xfffffffe if name != "n" else 128):
-            body[name] = 1 + value % most
-    if isinstance(body.get("deadline_ms"), int) and 0 < body["deadline_ms"] <= 86400000:
-        body["deadline_ms"] = 86400000
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value) and 1 <= value <= most
+    for name, most in (("max_tokens", 0xfffffffe), ("max_completion_tokens", 0xfffffffe), ("max_output_tokens", 0xfffffffe), ("n", 128)):
+        if good(name, most):
+            body[name] = 1 + int(body[name]) % 3
+    if good("deadline_ms", 86400000):
+        body["deadline_ms"] = 86400000  # or it passes, which is an answer with a status of its own
     if generates:
         if body.get("max_tokens") is None:
             body["max_tokens"] = 2
         if body.get("max_output_tokens") is None:
             body["max_output_tokens"] = 2
-    if isinstance(body.get("best_of"), int) and body.get("best_of") != body.get("n", 1):
-        del body["best_of"]
+    if good("best_of", 128):
+        body["best_of"] = body.get("n") or 1
 
 
 class Described(ServerTest):
