@@ -82,12 +82,14 @@ std::string fields_table(const RequestSchema& request) {
   std::string out = "| field | value | default | |\n|---|---|---|---|\n";
   for (const auto& field : request.fields) {
     auto schema = schema_of(field, Limits{});
-    bool required = std::find(request.required.begin(), request.required.end(), name_of(field)) != request.required.end();
-    out += "| `" + std::string(name_of(field)) + "` | " + type_text(schema) + " | " +
-           (required                     ? "needed"
-            : schema.contains("default") ? "`" + schema["default"].dump() + "`"
-                                         : "") +
-           " | " + std::string(help_of(field)) + " |\n";
+    auto lists = [&](const std::vector<std::string_view>& names) {
+      return std::find(names.begin(), names.end(), name_of(field)) != names.end();
+    };
+    auto fallback = schema.contains("default") ? "`" + schema["default"].dump() + "`" : std::string();
+    if (lists(request.required)) fallback = "needed";
+    if (lists(request.one_needed)) fallback = "one of them is needed";
+    out +=
+        "| `" + std::string(name_of(field)) + "` | " + type_text(schema) + " | " + fallback + " | " + std::string(help_of(field)) + " |\n";
   }
   return out;
 }

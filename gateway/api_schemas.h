@@ -14,6 +14,7 @@ struct RequestSchema {
   std::string_view name;
   std::vector<std::string_view> required;
   std::vector<Field> fields;
+  std::vector<std::string_view> one_needed = {};  // at least one of these
 };
 /// By name; fields in the order of the documentation.
 std::span<const RequestSchema> request_schemas();

@@ -63,11 +63,12 @@ void parse_choices(JsonFields& fields, const Limits& limits, std::size_t prompts
 bool parse_token_ids(JsonFields& fields, std::string_view name, const nlohmann::json& array, std::vector<TokenId>& out) {
   out.reserve(array.size());
   for (const auto& id : array) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= kNone32) {
+    auto token = parse_token_id(id);
+    if (!token) {
       fields.fail(name, "must hold token ids only");
       return false;
     }
-    out.push_back(id.get<TokenId>());
+    out.push_back(*token);
   }
   return true;
 }

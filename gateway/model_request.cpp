@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace troupe::gateway {
@@ -148,6 +149,13 @@ void write_input(messages::SubmitRequest::Builder out, const ModelRequest& reque
 
 }  // namespace
 
+std::optional<TokenId> parse_token_id(const nlohmann::json& value) {
+  if (!value.is_number()) return std::nullopt;
+  double number = value.get<double>();  // exact: ids have 32 bits
+  if (!(number >= 0 && number < kNone32) || number != std::floor(number)) return std::nullopt;
+  return static_cast<TokenId>(number);
+}
+
 Sampling parse_sampling(JsonFields& fields, const Limits& limits) {
   Sampling out;
   out.temperature = fields.number(fields::kTemperature);
@@ -170,8 +178,8 @@ void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out) {
   parse_stops(fields, limits, out);
   if (const auto* ids = fields.array("stop_token_ids", limits.stops)) {
     for (const auto& id : *ids) {
-      if (id.is_number_unsigned() && id.get<std::uint64_t>() < kNone32)
-        out.stop_tokens.push_back(id.get<TokenId>());
+      if (auto token = parse_token_id(id))
+        out.stop_tokens.push_back(*token);
       else
         fields.fail("stop_token_ids", "must hold token ids");
     }

@@ -73,6 +73,8 @@ struct ModelRequest {
   std::vector<Hash128> key_domains;
 };
 
+/// A token id, or nothing for what is none; 7.0 is one, as for all integers.
+std::optional<TokenId> parse_token_id(const nlohmann::json& value);
 /// temperature, top_p, top_k, min_p, seed, penalties, logit_bias. Ranges: see the error texts.
 Sampling parse_sampling(JsonFields& fields, const Limits& limits);
 /// stop (string or array), stop_token_ids, ignore_eos, priority, deadline_ms, cache_salt / prompt_cache_key.

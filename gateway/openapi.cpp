@@ -15,7 +15,7 @@ using nlohmann::json;
 
 json reference(std::string_view name) { return {{"$ref", "#/components/schemas/" + std::string(name)}}; }
 
-/// Every field but the required ones may be null, which reads as absent.
+/// Every field but those that are needed may be null, which reads as absent.
 json with_null(json schema) {
   if (auto type = schema.find("type"); type != schema.end() && type->is_string()) {
     *type = {*type, "null"};
@@ -32,14 +32,18 @@ json with_null(json schema) {
 json body_schema(const RequestSchema& request, const Limits& limits) {
   json properties = json::object();
   for (const auto& field : request.fields) {
-    bool required = std::find(request.required.begin(), request.required.end(), name_of(field)) != request.required.end();
+    auto lists = [&](const std::vector<std::string_view>& names) {
+      return std::find(names.begin(), names.end(), name_of(field)) != names.end();
+    };
+    bool needed = lists(request.required) || lists(request.one_needed);
     auto schema = schema_of(field, limits);
-    if (!required) schema = with_null(std::move(schema));
+    if (!needed) schema = with_null(std::move(schema));
     schema["description"] = help_of(field);
     properties[std::string(name_of(field))] = std::move(schema);
   }
   json out = {{"type", "object"}, {"properties", std::move(properties)}};
   if (!request.required.empty()) out["required"] = request.required;
+  for (const auto& name : request.one_needed) out["anyOf"].push_back({{"required", {name}}});
   return out;
 }
 
