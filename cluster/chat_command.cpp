@@ -47,11 +47,7 @@ int run_chat(const Options& options) {
   const auto server = reach_server(options, "chat");
   if (!server) return print_fault(server.error().client_text);
   catch_interrupts();
-  ChatClient client(server->address, {.api_key = options.api_key,
-                                      .system_prompt = options.system_prompt,
-                                      .max_tokens = options.max_tokens,
-                                      .temperature = options.temperature,
-                                      .seed = options.seed});
+  ChatClient client(server->address, chat_settings(options));
   return converse(client, server->shown_name);
 }
 

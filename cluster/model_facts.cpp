@@ -1,6 +1,7 @@
 // Reading of the facts; how they are written is in model_facts_text.cpp.
 #include "cluster/model_facts.h"
 
+#include "messages/ids.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/weights/format_table.h"
@@ -12,8 +13,6 @@
 
 namespace troupe::cluster {
 namespace {
-
-constexpr std::size_t kBlockTokens = 32;
 
 std::string_view class_of(std::string_view tensor) {
   if (tensor.starts_with("token_embd")) return "embeddings";

@@ -1,5 +1,6 @@
 // ModelFacts for people, and as JSON. What stands in the file is untrusted: control characters do not reach the terminal.
 #include "cluster/model_facts.h"
+#include "cluster/printable.h"
 
 #include <nlohmann/json.hpp>
 
@@ -12,14 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxShown = 100;  // bytes of a text of the file
 
-std::string shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, kMaxShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return text.size() > kMaxShown ? out + "..." : out;
-}
+std::string shown(std::string_view text) { return printable(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "..." : ""); }
 
 std::string size_text(std::uint64_t bytes) {
   constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -74,7 +68,7 @@ std::string facts_text(const ModelFacts& facts) {
     line(out, ("K/V " + kv.format).c_str(),
          size_text(kv.bytes_a_token) + " a token, " + size_text(kv.bytes_a_context) + " for a whole context");
   if (facts.problems.empty()) line(out, "can be served", "yes; about " + size_text(facts.weight_bytes) + " for weights, and K/V");
-  for (const std::string& problem : facts.problems) line(out, "problem", problem);
+  for (const std::string& problem : facts.problems) line(out, "problem", printable(problem));
   return out;
 }
 

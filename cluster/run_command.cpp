@@ -45,12 +45,7 @@ int run_prompt(const Options& options) {
   const auto server = reach_server(options, "run");
   if (!server) return print_fault(server.error().client_text);
   catch_interrupts();
-  ChatClient client(server->address, {.api_key = options.api_key,
-                                      .system_prompt = options.system_prompt,
-                                      .max_tokens = options.max_tokens,
-                                      .temperature = options.temperature,
-                                      .seed = options.seed,
-                                      .raw = options.raw});
+  ChatClient client(server->address, chat_settings(options));
   const auto turn = print_answer(client, *prompt);
   if (!turn) return was_interrupted() ? kInterruptedCode : 1;
   if (std::ferror(stdout) != 0) return print_fault("standard output cannot be written");

@@ -36,6 +36,15 @@ Result<ReachedServer> reach_server(const Options& options, const std::string& co
   return reached;
 }
 
+ChatSettings chat_settings(const Options& options) {
+  return {.api_key = options.api_key,
+          .system_prompt = options.system_prompt,
+          .max_tokens = options.max_tokens,
+          .temperature = options.temperature,
+          .seed = options.seed,
+          .raw = options.raw};
+}
+
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = [](int) { interrupted = 1; };

@@ -18,6 +18,9 @@ struct ReachedServer {
 /// `command` for the hint where neither or both are given.
 Result<ReachedServer> reach_server(const Options& options, const std::string& command);
 
+/// What the options say of the questions to come.
+ChatSettings chat_settings(const Options& options);
+
 /// From now on Ctrl-C is noted, and a write to a closed pipe is an error, not the end of the process.
 void catch_interrupts();
 bool was_interrupted();

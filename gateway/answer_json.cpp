@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char kHex[] = "0123456789abcdef";
 constexpr double kLowestLogprob = -9999.0;  // OpenAI's stand-in for minus infinity, which JSON cannot say
 constexpr std::array<std::string_view, 8> kMissNames = {
     "none", "never_seen", "evicted", "other_domain", "cheaper_to_compute", "move_failed", "scores_wanted", "template_rewrote"};
@@ -24,14 +25,12 @@ json token_entry(std::string_view bytes, float logprob) {
   return {{"token", token_name(bytes)}, {"logprob", logprob_value(logprob)}, {"bytes", std::move(list)}};
 }
 
-std::string_view bytes_of(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
-
 }  // namespace
 
 std::string_view text_of(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
+std::string_view bytes_of(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
 
 void append_json_string(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   out += '"';
   for (char c : text) {
     switch (c) {
@@ -113,7 +112,6 @@ json responses_usage(messages::RequestFinished::Reader finished) {
 }
 
 std::string token_name(std::string_view bytes) {
-  static constexpr char kHex[] = "0123456789abcdef";
   if (text::to_valid_utf8(bytes) == bytes) return std::string(bytes);
   std::string name = "bytes:";
   for (unsigned char byte : bytes) (name += "\\x").append({kHex[byte >> 4], kHex[byte & 15]});

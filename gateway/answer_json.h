@@ -14,6 +14,7 @@
 namespace troupe::gateway {
 
 std::string_view text_of(capnp::Text::Reader text);
+std::string_view bytes_of(capnp::Data::Reader data);
 /// Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 do not occur here: sessions send whole characters.
 void append_json_string(std::string& out, std::string_view text);
 

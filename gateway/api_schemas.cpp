@@ -63,7 +63,7 @@ json format_schema(const Limits&) { return {{"type", "object"}, {"required", {"t
 
 json tools_schema(const Limits&) {
   return {{"type", "array"},
-          {"maxItems", 128},
+          {"maxItems", kMostTools},
           {"items",
            {{"type", "object"},
             {"required", {"type", "function"}},
@@ -74,7 +74,7 @@ json tools_schema(const Limits&) {
 
 json flat_tools_schema(const Limits&) {
   return {{"type", "array"},
-          {"maxItems", 128},
+          {"maxItems", kMostTools},
           {"items",
            {{"type", "object"},
             {"required", {"type", "name"}},

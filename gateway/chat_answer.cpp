@@ -3,7 +3,6 @@
 
 #include "gateway/answer_json.h"
 #include "gateway/error_body.h"
-#include "messages/error_reasons.h"
 
 #include <algorithm>
 
@@ -78,9 +77,6 @@ void ChatAnswer::give_up(const Error& error) {
   service_.answer_error(connection_, error);
 }
 
-void ChatAnswer::cut_short() {
-  give_up(make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the request did not end in time",
-                     "", "", 1000));
-}
+void ChatAnswer::cut_short() { give_up(cut_by_drain()); }
 
 }  // namespace troupe::gateway

@@ -3,6 +3,7 @@
 // began ends with a finish reason for each choice or with one error event, and then "[DONE]".
 #pragma once
 #include "gateway/chat_request.h"
+#include "gateway/chunk_stream.h"
 #include "gateway/service.h"
 
 #include <optional>
@@ -54,9 +55,9 @@ class ChatStream final : public Exchange, public EngineSink {
 
   void hung_up() override { call_.cancel_silently(); }
   void writable() override;
-  void tick(std::uint64_t now) override;
+  void tick(std::uint64_t now) override { chunks_.tick(now); }
   void cut_short() override;
-  void admitted(messages::RequestAdmitted::Reader message) override;
+  void admitted(messages::RequestAdmitted::Reader) override { chunks_.begin(); }
   void delta(messages::TokenDelta::Reader message) override;
   void finished(messages::RequestFinished::Reader message) override;
 
@@ -65,21 +66,14 @@ class ChatStream final : public Exchange, public EngineSink {
     bool begun = false;
     std::vector<ToolCallText> calls;  // names and arguments are not kept, only which item has which index
   };
-  void begin();
-  void write_event(std::string_view choices, std::string_view usage);
   void write_piece(messages::DeltaPiece::Reader piece);
   void begin_choice(std::size_t index);
   std::string tool_delta(Choice& choice, messages::DeltaPiece::Reader piece);
-  void fail(const Error& error);
 
-  Service& service_;
-  Connection& connection_;
   ChatRequest request_;
-  std::string prefix_;  // of each event: {"id":...,"object":...,"created":...,"model":...,"choices":
+  ChunkStream chunks_;
   std::vector<Choice> choices_;
-  std::uint32_t owed_ = 0;        // deltas taken whose credit has not gone back
-  std::uint64_t last_event_ = 0;  // loop time
-  bool begun_ = false;
+  std::uint32_t owed_ = 0;  // deltas taken whose credit has not gone back
   EngineCall call_;
 };
 

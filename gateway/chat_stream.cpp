@@ -1,79 +1,29 @@
-// ChatStream: see chat_answer.h. Events are written by hand: a token must not cost a tree of JSON values.
+// ChatStream: see chat_answer.h.
 #include "gateway/answer_json.h"
 #include "gateway/chat_answer.h"
 #include "gateway/error_body.h"
-#include "gateway/server.h"
-#include "messages/error_reasons.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace troupe::gateway {
 namespace {
 
 std::string choice_text(std::size_t index, std::string_view delta, std::string_view logprobs, std::string_view reason) {
-  std::string out = "{\"index\":" + std::to_string(index) + ",\"delta\":{";
-  out += delta;
-  out += "},\"logprobs\":";
-  out += logprobs.empty() ? "null" : logprobs;
-  out += ",\"finish_reason\":";
-  if (reason.empty())
-    out += "null";
-  else
-    append_json_string(out, reason);
-  out += '}';
-  return out;
-}
-
-std::string named_string(std::string_view name, std::string_view text) {
-  std::string out(1, '"');
-  out.append(name).append("\":");
-  append_json_string(out, text);
-  return out;
+  return chunk_choice(index, "\"delta\":{" + std::string(delta) + "}", logprobs, reason);
 }
 
 }  // namespace
 
 ChatStream::ChatStream(Service& service, Connection& connection, ChatRequest request)
-    : service_(service),
-      connection_(connection),
-      request_(std::move(request)),
+    : request_(std::move(request)),
+      chunks_(service, connection, "chatcmpl-", "chat.completion.chunk", request_.engine.model, request_.include_usage),
       choices_(request_.engine.choices),
-      last_event_(connection.server().now()),
-      call_(service.live(), request_.engine, *this) {
-  prefix_ = "{\"id\":\"" + random_id("chatcmpl-") + "\",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(unix_time()) +
-            ",\"model\":";
-  append_json_string(prefix_, request_.engine.model);
-  prefix_ += ",\"system_fingerprint\":null,\"choices\":[";
-}
-
-void ChatStream::begin() {
-  if (begun_) return;
-  begun_ = true;
-  connection_.begin_stream("text/event-stream");
-}
-
-void ChatStream::admitted(messages::RequestAdmitted::Reader) {
-  begin();
-  last_event_ = connection_.server().now();
-}
-
-void ChatStream::write_event(std::string_view choices, std::string_view usage) {
-  std::string event = "data: " + prefix_;
-  event += choices;
-  event += ']';
-  if (request_.include_usage) {  // on all events, so that clients need not guess
-    event += ",\"usage\":";
-    event += usage.empty() ? "null" : usage;
-  }
-  event += "}\n\n";
-  connection_.stream(event);
-  last_event_ = connection_.server().now();
-}
+      call_(service.live(), request_.engine, *this) {}
 
 void ChatStream::begin_choice(std::size_t index) {
   if (choices_[index].begun) return;
   choices_[index].begun = true;
-  write_event(choice_text(index, "\"role\":\"assistant\",\"content\":\"\"", "", ""), "");
+  chunks_.write(choice_text(index, "\"role\":\"assistant\",\"content\":\"\"", "", ""));
 }
 
 std::string ChatStream::tool_delta(Choice& choice, messages::DeltaPiece::Reader piece) {
@@ -104,11 +54,11 @@ void ChatStream::write_piece(messages::DeltaPiece::Reader piece) {
   std::string logprobs;
   if (piece.hasLogprobs() && request_.engine.logprobs)
     logprobs = to_text({{"content", logprob_entries(piece, *request_.engine.logprobs)}, {"refusal", nullptr}});
-  write_event(choice_text(index, delta, logprobs, ""), "");
+  chunks_.write(choice_text(index, delta, logprobs, ""));
 }
 
 void ChatStream::delta(messages::TokenDelta::Reader message) {
-  begin();
+  chunks_.begin();
   owed_++;
   for (auto piece : message.getPieces()) write_piece(piece);
 }
@@ -118,36 +68,20 @@ void ChatStream::writable() {
   owed_ = 0;
 }
 
-void ChatStream::tick(std::uint64_t now) {
-  if (!begun_ || now - last_event_ < service_.limits().sse_ping_ms) return;
-  last_event_ = now;
-  connection_.stream(": ping\n\n");  // a comment: keeps proxies and clients from giving up during a long prefill
-}
-
-void ChatStream::fail(const Error& error) {
-  if (!begun_) return service_.answer_error(connection_, error);
-  connection_.stream("data: " + error_body(error) + "\n\ndata: [DONE]\n\n");
-  connection_.end_stream();
-}
-
 void ChatStream::finished(messages::RequestFinished::Reader message) {
   call_.ended();
-  if (auto error = failure_of(message)) return fail(*error);
-  begin();
+  if (auto error = failure_of(message)) return chunks_.fail(*error);
   auto ends = message.getOutcome().getChoices();
   for (unsigned i = 0; i < ends.size() && i < choices_.size(); i++) {
     begin_choice(i);
-    write_event(choice_text(i, "", "", finish_reason(ends[i].getReason())), "");
+    chunks_.write(choice_text(i, "", "", finish_reason(ends[i].getReason())));
   }
-  if (request_.include_usage) write_event("", to_text(chat_usage(message)));
-  connection_.stream("data: [DONE]\n\n");
-  connection_.end_stream();
+  chunks_.end(chat_usage(message));
 }
 
 void ChatStream::cut_short() {
   call_.cancel_silently();
-  fail(make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the request did not end in time", "",
-                  "", 1000));
+  chunks_.fail(cut_by_drain());
 }
 
 }  // namespace troupe::gateway

@@ -2,14 +2,11 @@
 #include "gateway/completion_answer.h"
 
 #include "gateway/error_body.h"
-#include "messages/error_reasons.h"
 
 #include <cmath>
 
 namespace troupe::gateway {
 namespace {
-
-std::string_view bytes_of(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
 
 void append_entry(std::string& list, std::string_view entry) {
   if (!list.empty()) list += ',';
@@ -108,10 +105,7 @@ void CompletionExchange::give_up(const Error& error) {
   fail(error);
 }
 
-void CompletionExchange::cut_short() {
-  give_up(make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the request did not end in time",
-                     "", "", 1000));
-}
+void CompletionExchange::cut_short() { give_up(cut_by_drain()); }
 
 CompletionAnswer::CompletionAnswer(Service& service, Connection& connection, CompletionRequest request)
     : CompletionExchange(service, connection, std::move(request)), choices_(request_.choices()) {

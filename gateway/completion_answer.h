@@ -4,6 +4,7 @@
 // with one error event, and then "[DONE]".
 #pragma once
 #include "gateway/answer_json.h"
+#include "gateway/chunk_stream.h"
 #include "gateway/completion_request.h"
 #include "gateway/service.h"
 
@@ -99,22 +100,21 @@ class CompletionStream final : public CompletionExchange {
  public:
   CompletionStream(Service& service, Connection& connection, CompletionRequest request);
   void writable() override;
-  void tick(std::uint64_t now) override;
+  void tick(std::uint64_t now) override { chunks_.tick(now); }
 
  private:
-  void all_admitted() override { begin(); }
+  void all_admitted() override {
+    begun_ = true;
+    chunks_.begin();
+  }
   void piece(std::size_t choice, messages::DeltaPiece::Reader piece) override;
   void delta_taken(std::size_t prompt) override { owed_[prompt]++; }
   void prompt_finished(std::size_t prompt, messages::RequestFinished::Reader message) override;
-  void all_finished() override;
-  void fail(const Error& error) override;
-  void begin();
-  void write_event(std::string_view choices, std::string_view usage);
+  void all_finished() override { chunks_.end(usage_.chat()); }
+  void fail(const Error& error) override { chunks_.fail(error); }
 
-  std::string prefix_;               // of each event, up to its choices
-  std::string waiting_;              // events of prompts that were quicker than the admission of others
   std::vector<std::uint32_t> owed_;  // by prompt: deltas taken whose credit has not gone back
-  std::uint64_t last_event_ = 0;     // loop time
+  ChunkStream chunks_;               // those of prompts that were quicker than the admission of others wait in it
   bool begun_ = false;
 };
 

@@ -6,6 +6,8 @@
 namespace troupe::gateway {
 namespace {
 
+constexpr std::uint32_t kRetryMs = 1000;
+
 struct StatusRow {
   ErrorClass error_class;
   int status;
@@ -86,6 +88,15 @@ Error from_wire(messages::Error::Reader error) {
   out.parameter = text_of(error.getParameter());
   out.retry_after_ms = error.getRetryAfterMs();
   return out;
+}
+
+Error draining_error() {
+  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down", "", "", kRetryMs);
+}
+
+Error cut_by_drain() {
+  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the request did not end in time", "",
+                    "", kRetryMs);
 }
 
 std::string to_text(const nlohmann::json& value) { return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }

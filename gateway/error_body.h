@@ -22,6 +22,9 @@ std::string retry_after_header(const Error& error);
 /// An error of HTTP itself, as the reader found it.
 Error protocol_error(int status, std::string_view why);
 Error from_wire(messages::Error::Reader error);
+/// Of work that comes during a drain, and of work that a drain has ended.
+Error draining_error();
+Error cut_by_drain();
 
 /// JSON text; bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string to_text(const nlohmann::json& value);

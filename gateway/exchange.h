@@ -45,8 +45,10 @@ class Application {
   virtual void connections_changed(std::size_t /*open*/) {}
   /// A client found no place: too many connections in all, or from its address.
   virtual void connection_refused(const std::string& /*address*/) {}
-  /// Every 250 ms while there are connections.
+  /// Every 250 ms while there are connections or it is wanted.
   virtual void tick() {}
+  /// Whether work goes on that no connection waits for. Without it and without connections the loop sleeps.
+  virtual bool wants_ticks() const { return false; }
   /// A drain has ended; `cut` requests did not end by themselves.
   virtual void drained(std::uint32_t /*cut*/) {}
 };

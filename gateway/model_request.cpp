@@ -9,7 +9,6 @@
 namespace troupe::gateway {
 namespace {
 
-constexpr std::size_t kMaxTools = 128;
 
 struct UnsupportedField {
   std::string_view name;
@@ -193,7 +192,7 @@ void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out) {
 }
 
 void parse_tools(JsonFields& fields, ModelRequest& out) {
-  if (const auto* tools = fields.array("tools", kMaxTools); tools != nullptr && !tools->empty()) {
+  if (const auto* tools = fields.array("tools", fields::kMostTools); tools != nullptr && !tools->empty()) {
     for (std::size_t i = 0; i < tools->size(); i++) {
       const auto& tool = (*tools)[i];
       auto where = "tools[" + std::to_string(i) + "]";

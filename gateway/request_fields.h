@@ -47,6 +47,7 @@ namespace fields {
 inline constexpr std::size_t kNameBytes = 256;
 inline constexpr std::int64_t kMostTokens = 0xfffffffe;
 inline constexpr std::int64_t kMostTopLogprobs = 20;
+inline constexpr std::size_t kMostTools = 128;
 inline constexpr std::int64_t kInt32Min = std::numeric_limits<std::int32_t>::min(), kInt32Max = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t kInt64Min = std::numeric_limits<std::int64_t>::min(), kInt64Max = std::numeric_limits<std::int64_t>::max();
 

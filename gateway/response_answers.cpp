@@ -3,18 +3,8 @@
 
 #include "gateway/error_body.h"
 #include "gateway/server.h"
-#include "messages/error_reasons.h"
 
 namespace troupe::gateway {
-namespace {
-
-Error draining_error() {
-  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the response did not end in time",
-                    "", "", 1000);
-}
-
-}  // namespace
-
 ResponseAnswer::ResponseAnswer(Service& service, Connection& connection, std::shared_ptr<ResponseRun> run)
     : service_(service), connection_(connection), cursor_(std::make_unique<EventCursor>(std::move(run), *this, EventCursor::kEndOnly)) {}
 
@@ -27,7 +17,7 @@ void ResponseAnswer::more() {
 
 void ResponseAnswer::cut_short() {
   cursor_.reset();
-  service_.answer_error(connection_, draining_error());
+  service_.answer_error(connection_, cut_by_drain());
 }
 
 ResponseStream::ResponseStream(Service& service, Connection& connection, std::shared_ptr<ResponseRun> run, std::uint64_t next)
@@ -73,25 +63,8 @@ void ResponseStream::tick(std::uint64_t now) {
 
 void ResponseStream::cut_short() {
   auto run = cursor_->run().shared_from_this();
-  run->cut_short(draining_error());
+  run->cut_short(cut_by_drain());
   pump(true);
-}
-
-InputTokensAnswer::InputTokensAnswer(Service& service, Connection& connection, const ModelRequest& request)
-    : service_(service), connection_(connection), call_(service.live(), request, *this) {}
-
-void InputTokensAnswer::finished(messages::RequestFinished::Reader message) {
-  call_.ended();
-  auto outcome = message.getOutcome();
-  if (outcome.isError()) return service_.answer_error(connection_, from_wire(outcome.getError()));
-  if (!outcome.isTokens()) return service_.answer_error(connection_, internal_error());
-  connection_.respond(200, "application/json",
-                      to_text({{"object", "response.input_tokens"}, {"input_tokens", outcome.getTokens().size()}}));
-}
-
-void InputTokensAnswer::cut_short() {
-  call_.cancel_silently();
-  service_.answer_error(connection_, draining_error());
 }
 
 }  // namespace troupe::gateway

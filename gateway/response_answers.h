@@ -46,21 +46,4 @@ class ResponseStream final : public Exchange, public ResponseReader {
   bool over_ = false;
 };
 
-/// The answer to POST /v1/responses/input_tokens: the engine makes the prompt and counts it.
-class InputTokensAnswer final : public Exchange, public EngineSink {
- public:
-  InputTokensAnswer(Service& service, Connection& connection, const ModelRequest& request);
-
-  void hung_up() override { call_.cancel_silently(); }
-  void cut_short() override;
-  void admitted(messages::RequestAdmitted::Reader) override {}
-  void delta(messages::TokenDelta::Reader) override {}
-  void finished(messages::RequestFinished::Reader message) override;
-
- private:
-  Service& service_;
-  Connection& connection_;
-  EngineCall call_;
-};
-
 }  // namespace troupe::gateway

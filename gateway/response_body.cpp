@@ -10,6 +10,10 @@ namespace troupe::gateway {
 
 using nlohmann::json;
 
+namespace {
+json entries_of(const std::string& logprobs) { return json::parse("[" + logprobs + "]"); }
+}  // namespace
+
 ResponseBody::ResponseBody(std::string id, const ResponsesRequest& request, Emit emit)
     : emit_(std::move(emit)),
       id_(std::move(id)),
@@ -68,7 +72,7 @@ void ResponseBody::start() {
 json ResponseBody::part_json(const Item& item, bool whole) const {
   if (item.kind == Kind::kReasoning) return {{"type", "reasoning_text"}, {"text", whole ? item.text : ""}};
   json part = {{"type", "output_text"}, {"text", whole ? item.text : ""}, {"annotations", json::array()}};
-  part["logprobs"] = whole ? item.logprobs : json::array();
+  part["logprobs"] = whole ? entries_of(item.logprobs) : json::array();
   return part;
 }
 
@@ -97,7 +101,7 @@ ResponseBody::Item& ResponseBody::item_for(Kind kind, std::uint16_t number, bool
   bool same = !items_.empty() && items_.back().kind == kind && items_.back().number == number && !opens;
   if (same && items_.back().status == "in_progress") return items_.back();
   close_item("completed");
-  Item item{kind, number, "", "", "", "", json::array()};
+  Item item{kind, number, "", "", "", "", ""};
   item.id = random_id(kind == Kind::kMessage ? "msg_" : kind == Kind::kReasoning ? "rs_" : "fc_");
   if (kind == Kind::kFunctionCall) {
     item.name = name;
@@ -124,7 +128,7 @@ void ResponseBody::close_item(std::string_view status) {
     json done = place;
     done["text"] = item.text;
     bool reasoning = item.kind == Kind::kReasoning;
-    if (!reasoning) done["logprobs"] = item.logprobs;
+    if (!reasoning) done["logprobs"] = entries_of(item.logprobs);
     emit(reasoning ? "response.reasoning_text.done" : "response.output_text.done", std::move(done));
     place["part"] = part_json(item, true);
     emit("response.content_part.done", std::move(place));
@@ -132,7 +136,7 @@ void ResponseBody::close_item(std::string_view status) {
   emit("response.output_item.done", {{"output_index", index}, {"item", item_json(item, true)}});
 }
 
-void ResponseBody::emit_delta(const Item& item, std::string_view text, const json& logprobs) {
+void ResponseBody::emit_delta(const Item& item, std::string_view text, std::string_view logprobs) {
   if (!emit_) return;
   // By hand: one of these a token.
   std::string_view type = "response.output_text.delta";
@@ -144,7 +148,7 @@ void ResponseBody::emit_delta(const Item& item, std::string_view text, const jso
   if (item.kind != Kind::kFunctionCall) event += ",\"content_index\":0";
   event += ",\"delta\":";
   append_json_string(event, text);
-  if (item.kind == Kind::kMessage) event += ",\"logprobs\":" + to_text(logprobs);
+  if (item.kind == Kind::kMessage) event.append(",\"logprobs\":[").append(logprobs).append("]");
   event += ",\"sequence_number\":" + std::to_string(sequence_number_++) + "}";
   emit_(type, std::move(event));
 }
@@ -159,11 +163,11 @@ void ResponseBody::write_piece(messages::DeltaPiece::Reader piece) {
   auto& item = item_for(kind, piece.getItem(), opens, text);
   if (opens) return;
   item.text += text;
-  json logprobs = json::array();
-  if (piece.hasLogprobs() && wants_logprobs_) {
-    logprobs = logprob_entries(piece);
-    for (const auto& entry : logprobs) item.logprobs.push_back(entry);
-  }
+  std::string logprobs;
+  if (piece.hasLogprobs() && wants_logprobs_)
+    for (const auto& entry : logprob_entries(piece)) logprobs += (logprobs.empty() ? "" : ",") + to_text(entry);
+  if (!logprobs.empty()) item.logprobs += (item.logprobs.empty() ? "" : ",") + logprobs;
+  bytes_ += text.size() + logprobs.size();
   if (!text.empty() || !logprobs.empty()) emit_delta(item, text, logprobs);
 }
 

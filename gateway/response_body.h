@@ -27,6 +27,8 @@ class ResponseBody {
   /// The engine's end; also for an error.
   void finish(messages::RequestFinished::Reader message);
   void fail(const Error& error);
+  /// Bytes of texts and log-probabilities so far.
+  std::size_t bytes() const { return bytes_; }
   /// The response object as it is now, as JSON text.
   std::string object() const;
 
@@ -36,17 +38,17 @@ class ResponseBody {
     Kind kind;
     std::uint16_t number;  // DeltaPiece.item
     std::string id;
-    std::string name;     // function call
-    std::string call_id;  // function call
-    std::string text;     // output text, reasoning, or arguments
-    nlohmann::json logprobs = nlohmann::json::array();
+    std::string name;      // function call
+    std::string call_id;   // function call
+    std::string text;      // output text, reasoning, or arguments
+    std::string logprobs;  // JSON entries as text: a tree weighs ten times as much
     std::string_view status = "in_progress";
   };
   void start();
   void emit(std::string_view type, nlohmann::json fields);
   void emit_response(std::string_view type);
   void write_piece(messages::DeltaPiece::Reader piece);
-  void emit_delta(const Item& item, std::string_view text, const nlohmann::json& logprobs);
+  void emit_delta(const Item& item, std::string_view text, std::string_view logprobs);
   Item& item_for(Kind kind, std::uint16_t number, bool opens, std::string_view name);
   void open_item(const Item& item);
   void close_item(std::string_view status);
@@ -63,6 +65,7 @@ class ResponseBody {
   bool wants_logprobs_;
   std::int64_t created_at_;
   std::vector<Item> items_;
+  std::size_t bytes_ = 0;
   std::string_view status_ = "in_progress";
   nlohmann::json error_, incomplete_, usage_;  // null until the end
   std::int64_t completed_at_ = 0;              // 0 = not completed

@@ -1,6 +1,7 @@
 // See response_run.h.
 #include "gateway/response_run.h"
 
+#include "gateway/answer_json.h"
 #include "gateway/error_body.h"
 #include "gateway/service.h"
 #include "messages/error_reasons.h"
@@ -95,6 +96,7 @@ void ResponseRun::delta(messages::TokenDelta::Reader message) {
   if (ended_) return;
   owed_++;
   body_->delta(message);
+  if (body_->bytes() > service_.limits().answer) return cut_short(answer_too_large(service_.limits()));
   tell_readers();
 }
 

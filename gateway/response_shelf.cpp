@@ -111,6 +111,10 @@ void ResponseShelf::tick() {
   report();
 }
 
+bool ResponseShelf::has_running() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const auto& entry) { return !entry.second.run->ended(); });
+}
+
 void ResponseShelf::clear() {
   auto entries = std::exchange(entries_, {});
   auto leaving = std::exchange(leaving_, {});

@@ -24,6 +24,8 @@ class ResponseShelf {
   bool remove(const Hash128& owner, const std::string& id);
   /// Now and then: what has become too old goes.
   void tick();
+  /// Whether a stored response is still under way.
+  bool has_running() const;
   /// Ends and forgets all of them, silently: the last thing before the engine goes.
   void clear();
 

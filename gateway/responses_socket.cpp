@@ -11,11 +11,6 @@ namespace {
 constexpr std::uint16_t kGoingAway = 1001;
 constexpr std::uint32_t kRetryMs = 1000;
 
-Error draining_error() {
-  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down and the response did not end in time",
-                    "", "", kRetryMs);
-}
-
 }  // namespace
 
 std::string error_event(const Error& error, const std::string& lane) {
@@ -139,7 +134,7 @@ void ResponsesSocket::hung_up() {
 void ResponsesSocket::cut_short() {
   std::vector<std::shared_ptr<ResponseRun>> runs;
   for (auto& [name, lane] : lanes_) runs.push_back(lane->cursor->run().shared_from_this());
-  for (auto& run : runs) run->cut_short(draining_error());
+  for (auto& run : runs) run->cut_short(cut_by_drain());
   pump(true);
 }
 

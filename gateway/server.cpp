@@ -191,6 +191,10 @@ void Server::tick() {
   // After a pause of the whole process what came meanwhile is read first: the clients were not late.
   if (std::exchange(last_tick_, time) + kPauseMs < time) return;
   application_.tick();
+  if (connections_.empty() && !application_.wants_ticks()) {  // an idle server sleeps
+    uv_timer_stop(&timer_);
+    return;
+  }
   auto all = all_connections();
   for (auto* connection : all)
     if (connection->phase_ != Connection::Phase::kClosed) connection->tick(time);
@@ -210,7 +214,6 @@ void Server::forget(Connection* connection) {
   std::erase(dirty_, connection);
   if (auto entry = per_group_.find(connection->peer_group_); entry != per_group_.end() && --entry->second == 0) per_group_.erase(entry);
   application_.connections_changed(connections_.size());
-  if (connections_.empty()) uv_timer_stop(&timer_);  // an idle server sleeps
   maybe_stop();
 }
 

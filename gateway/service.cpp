@@ -18,10 +18,6 @@ namespace {
 constexpr std::uint32_t kRetryMs = 1000;
 constexpr std::uint64_t kTellEveryMs = 60'000;
 
-Error draining_error() {
-  return make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down", "", "", kRetryMs);
-}
-
 std::optional<messages::ServedModel::Reader> find_model(messages::DirectoryChanged::Reader directory, std::string_view name) {
   for (auto model : directory.getModels())
     if (name.empty() || std::string_view(model.getName().begin(), model.getName().size()) == name) return model;

@@ -4,6 +4,7 @@
 #include "gateway/access.h"
 #include "gateway/connection.h"
 #include "gateway/gateway.h"
+#include "gateway/json_fields.h"
 #include "gateway/live_requests.h"
 #include "gateway/progress_watch.h"
 #include "gateway/response_shelf.h"
@@ -30,6 +31,7 @@ class Service final : public Application {
   void connections_changed(std::size_t open) override;
   void connection_refused(const std::string& address) override;
   void tick() override;
+  bool wants_ticks() const override { return shelf_.has_running(); }
   void drained(std::uint32_t cut) override;
 
   // For the endpoints.
@@ -56,6 +58,16 @@ class Service final : public Application {
   /// refusal(), and the model must be served (404); an empty name becomes the first served model. Fills in what the gateway adds:
   /// owner, connection, seed, credit, key domains.
   std::optional<Error> prepare(ModelRequest& request, const Caller& caller, std::uint64_t connection) const;
+  /// The JSON body as `parser` has it. None: the error has been answered.
+  template <class Request>
+  std::optional<Request> parse(Connection& connection, const HttpRequest& request,
+                               Result<Request> (*parser)(const nlohmann::json&, const Limits&)) const {
+    auto body = parse_json_object(request.body, limits_.json_depth);
+    if (!body.ok()) return answer_error(connection, body.error()), std::nullopt;
+    auto parsed = parser(*body, limits_);
+    if (!parsed.ok()) return answer_error(connection, parsed.error()), std::nullopt;
+    return std::move(*parsed);
+  }
   /// Answers with the error's status, body and Retry-After.
   void answer_error(Connection& connection, const Error& error, std::string_view headers = {}) const;
 

@@ -22,6 +22,12 @@ inline bool spend(std::uint64_t& budget, std::uint64_t cost) {
   return true;
 }
 
+/// Whether a value of this kind holds no pointer, so that there is nothing to check.
+inline bool is_plain(capnp::schema::Type::Which kind) {
+  return kind != capnp::schema::Type::STRUCT && kind != capnp::schema::Type::LIST && kind != capnp::schema::Type::TEXT &&
+         kind != capnp::schema::Type::DATA;
+}
+
 inline bool readable(capnp::DynamicValue::Reader value, std::uint64_t& budget) {
   switch (value.getType()) {
     case capnp::DynamicValue::STRUCT: return troupe::readable(value.as<capnp::DynamicStruct>(), budget);
@@ -29,9 +35,7 @@ inline bool readable(capnp::DynamicValue::Reader value, std::uint64_t& budget) {
       const auto list = value.as<capnp::DynamicList>();
       const auto kind = list.getSchema().whichElementType();
       if (!spend(budget, 1 + list.size() / (kind == capnp::schema::Type::BOOL ? 8 : 1))) return false;
-      const bool plain = kind != capnp::schema::Type::STRUCT && kind != capnp::schema::Type::LIST && kind != capnp::schema::Type::TEXT &&
-                         kind != capnp::schema::Type::DATA;
-      for (unsigned i = 0; !plain && i < list.size(); ++i)
+      for (unsigned i = 0; !is_plain(kind) && i < list.size(); ++i)
         if (!readable(list[i], budget)) return false;
       return true;
     }
@@ -45,10 +49,7 @@ inline bool readable(capnp::DynamicValue::Reader value, std::uint64_t& budget) {
 inline bool readable(capnp::DynamicStruct::Reader message, std::uint64_t& budget) {
   if (!detail::spend(budget, 1)) return false;
   const auto read = [&](capnp::StructSchema::Field field) {
-    const auto kind = field.getType().which();
-    const bool plain = kind != capnp::schema::Type::STRUCT && kind != capnp::schema::Type::LIST && kind != capnp::schema::Type::TEXT &&
-                       kind != capnp::schema::Type::DATA;
-    return plain || !message.has(field) || detail::readable(message.get(field), budget);
+    return detail::is_plain(field.getType().which()) || !message.has(field) || detail::readable(message.get(field), budget);
   };
   for (const auto field : message.getSchema().getNonUnionFields())
     if (!read(field)) return false;

@@ -4,7 +4,7 @@
 #include "cluster/bench/bench_options.h"
 #include "cluster/bench/engine_runs.h"
 #include "cluster/bench/machine.h"
-#include "cluster/bench/printable.h"
+#include "cluster/printable.h"
 #include "cluster/bench/roof_suite.h"
 #include "cluster/bench/speed_suites.h"
 #include "cluster/bench/step_suite.h"

@@ -1,7 +1,7 @@
 // See charts.h. Coordinates are those of a view box 760 wide; the page scales it.
 #include "cluster/bench/charts.h"
 
-#include "cluster/bench/printable.h"
+#include "cluster/printable.h"
 
 #include <algorithm>
 #include <cmath>

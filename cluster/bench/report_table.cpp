@@ -1,5 +1,5 @@
 // The report as text for a terminal. See report.h.
-#include "cluster/bench/printable.h"
+#include "cluster/printable.h"
 #include "cluster/bench/report.h"
 
 #include <algorithm>

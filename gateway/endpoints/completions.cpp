@@ -7,10 +7,8 @@ namespace troupe::gateway::endpoints {
 
 void completions(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
   if (auto error = service.refusal()) return service.answer_error(connection, *error);
-  auto body = parse_json_object(request.body, service.limits().json_depth);
-  if (!body.ok()) return service.answer_error(connection, body.error());
-  auto completion = parse_completion_request(*body, service.limits());
-  if (!completion.ok()) return service.answer_error(connection, completion.error());
+  auto completion = service.parse(connection, request, parse_completion_request);
+  if (!completion) return;
   if (auto error = service.refusal(completion->prompts.size())) return service.answer_error(connection, *error);
   for (auto& prompt : completion->prompts)
     if (auto error = service.prepare(prompt, caller, connection.id())) return service.answer_error(connection, *error);

@@ -30,6 +30,10 @@ Error not_found(const std::string& id) {
                     "response_id");
 }
 
+Result<ResponsesRequest> parse_http_request(const nlohmann::json& body, const Limits& limits) {
+  return parse_responses_request(body, limits, ResponsesTransport::kHttp);
+}
+
 std::shared_ptr<ResponseRun> find(Service& service, Connection& connection, const HttpRequest& request, const Caller& caller) {
   auto id = id_of(request);
   auto run = service.shelf().find(caller.owner, id);
@@ -76,10 +80,8 @@ void responses(Service& service, Connection& connection, HttpRequest&& request, 
 
 void create_response(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
   if (auto error = service.refusal()) return service.answer_error(connection, *error);
-  auto body = parse_json_object(request.body, service.limits().json_depth);
-  if (!body.ok()) return service.answer_error(connection, body.error());
-  auto parsed = parse_responses_request(*body, service.limits(), ResponsesTransport::kHttp);
-  if (!parsed.ok()) return service.answer_error(connection, parsed.error());
+  auto parsed = service.parse(connection, request, parse_http_request);
+  if (!parsed) return;
   if (auto error = service.prepare(parsed->engine, caller, connection.id())) return service.answer_error(connection, *error);
   bool stream = parsed->stream;
   auto run = ResponseRun::start(service, std::move(*parsed));
@@ -87,16 +89,6 @@ void create_response(Service& service, Connection& connection, HttpRequest&& req
     connection.hold(std::make_unique<ResponseStream>(service, connection, std::move(run), 0));
   else
     connection.hold(std::make_unique<ResponseAnswer>(service, connection, std::move(run)));
-}
-
-void count_response_input(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
-  if (auto error = service.refusal()) return service.answer_error(connection, *error);
-  auto body = parse_json_object(request.body, service.limits().json_depth);
-  if (!body.ok()) return service.answer_error(connection, body.error());
-  auto parsed = parse_input_tokens_request(*body, service.limits());
-  if (!parsed.ok()) return service.answer_error(connection, parsed.error());
-  if (auto error = service.prepare(*parsed, caller, connection.id())) return service.answer_error(connection, *error);
-  connection.hold(std::make_unique<InputTokensAnswer>(service, connection, *parsed));
 }
 
 void get_response(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {

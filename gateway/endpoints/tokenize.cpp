@@ -1,18 +1,16 @@
-// POST /tokenize, /detokenize, /apply-template and /v1/chat/completions/input_tokens: a session does the work, slice by slice; the loop
+// POST /tokenize, /detokenize, /apply-template and input_tokens of chat and responses: a session does the work, slice by slice; the loop
 // only writes down what it found.
 #include "gateway/tokenize_request.h"
 
 #include "gateway/answer_json.h"
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/error_body.h"
+#include "gateway/responses_request.h"
 #include "gateway/service.h"
-#include "messages/error_reasons.h"
 #include "runtime/text/utf8.h"
 
 namespace troupe::gateway::endpoints {
 namespace {
-
-std::string_view bytes_of(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
 
 /// What is told of the tokens, as JSON text.
 using Report = std::string (*)(const TokenizeRequest&, messages::RequestFinished::Reader, std::uint32_t context);
@@ -29,8 +27,7 @@ class TokenizeAnswer final : public Exchange, public EngineSink {
   void hung_up() override { call_.cancel_silently(); }
   void cut_short() override {
     call_.cancel_silently();
-    service_.answer_error(connection_,
-                          make_error(ErrorClass::kUnavailable, ErrorReason::kDraining, "the server is shutting down", "", "", 1000));
+    service_.answer_error(connection_, cut_by_drain());
   }
   void admitted(messages::RequestAdmitted::Reader) override {}
   void delta(messages::TokenDelta::Reader) override {}
@@ -38,6 +35,7 @@ class TokenizeAnswer final : public Exchange, public EngineSink {
     call_.ended();
     auto outcome = message.getOutcome();
     if (outcome.isError()) return service_.answer_error(connection_, from_wire(outcome.getError()));
+    if (!outcome.isTokens()) return service_.answer_error(connection_, internal_error());
     connection_.respond(200, "application/json", report_(request_, message, service_.context_tokens(request_.engine.model)));
   }
 
@@ -97,17 +95,29 @@ std::string report_prompt(const TokenizeRequest&, messages::RequestFinished::Rea
   return "{\"prompt\":" + text_of_message(message) + "}";
 }
 
-std::string report_count(const TokenizeRequest&, messages::RequestFinished::Reader message, std::uint32_t) {
-  return "{\"object\":\"chat.completion.input_tokens\",\"input_tokens\":" + std::to_string(message.getPromptTokens()) + "}";
+std::string count_text(std::string_view object, messages::RequestFinished::Reader message) {
+  return to_text({{"object", object}, {"input_tokens", message.getPromptTokens()}});
+}
+
+std::string report_chat_count(const TokenizeRequest&, messages::RequestFinished::Reader message, std::uint32_t) {
+  return count_text("chat.completion.input_tokens", message);
+}
+
+std::string report_response_count(const TokenizeRequest&, messages::RequestFinished::Reader message, std::uint32_t) {
+  return count_text("response.input_tokens", message);
+}
+
+Result<TokenizeRequest> parse_response_input(const nlohmann::json& body, const Limits& limits) {
+  auto engine = parse_input_tokens_request(body, limits);
+  if (!engine.ok()) return engine.error();
+  return TokenizeRequest{.engine = std::move(*engine)};
 }
 
 using Parse = Result<TokenizeRequest> (*)(const nlohmann::json&, const Limits&);
 
 void answer(Service& service, Connection& connection, const HttpRequest& request, const Caller& caller, Parse parse, Report report) {
-  auto body = parse_json_object(request.body, service.limits().json_depth);
-  if (!body.ok()) return service.answer_error(connection, body.error());
-  auto parsed = parse(*body, service.limits());
-  if (!parsed.ok()) return service.answer_error(connection, parsed.error());
+  auto parsed = service.parse(connection, request, parse);
+  if (!parsed) return;
   if (auto error = service.prepare(parsed->engine, caller, connection.id())) return service.answer_error(connection, *error);
   connection.hold(std::make_unique<TokenizeAnswer>(service, connection, std::move(*parsed), report));
 }
@@ -127,7 +137,11 @@ void apply_template(Service& service, Connection& connection, HttpRequest&& requ
 }
 
 void count_chat_input(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
-  answer(service, connection, request, caller, parse_count_request, report_count);
+  answer(service, connection, request, caller, parse_count_request, report_chat_count);
+}
+
+void count_response_input(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
+  answer(service, connection, request, caller, parse_response_input, report_response_count);
 }
 
 }  // namespace troupe::gateway::endpoints

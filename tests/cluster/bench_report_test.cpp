@@ -1,6 +1,6 @@
 // The writers: a report with a figure of every kind as table, JSON and page.
 #include "cluster/bench/charts.h"
-#include "cluster/bench/printable.h"
+#include "cluster/printable.h"
 #include "cluster/bench/report.h"
 
 #include <catch2/catch.hpp>
@@ -154,10 +154,10 @@ TEST_CASE("bench report: the page is well-formed, complete and needs nothing fro
 }
 
 TEST_CASE("bench report: a server's words command no terminal and break no page") {
-  CHECK(printable("caf\u00e9 <b>") == "caf\u00e9 <b>");
-  CHECK(printable("\x1b[2J\x07\r\n\x7f") == "?[2J????");
-  CHECK(printable("a\u009b1mb\u0080") == "a?1mb?");
-  CHECK(printable("a\xff\xc2") == "a\ufffd\ufffd");
+  CHECK(troupe::cluster::printable("caf\u00e9 <b>") == "caf\u00e9 <b>");
+  CHECK(troupe::cluster::printable("\x1b[2J\x07\r\n\x7f") == "?[2J????");
+  CHECK(troupe::cluster::printable("a\u009b1mb\u0080") == "a?1mb?");
+  CHECK(troupe::cluster::printable("a\xff\xc2") == "a\ufffd\ufffd");
   Report report = full_report();
   report.setting.model = report.http.front().first_error = "\x1b]0;me\x07\xff<x>";
   CHECK(contains(report_table(report), "?]0;me?\ufffd<x>"));

@@ -197,3 +197,18 @@ TEST_CASE("a drain cuts a stream with its terminal event and a whole answer with
   running.join();
   CHECK(running.cut == 2);
 }
+
+TEST_CASE("a response that outgrows its bound fails and says so, streamed or not") {
+  GatewayOptions options;
+  options.limits.answer = 1000;
+  RunningGateway running(options);
+  auto whole = post(running, {{"input", "words=2000"}});
+  CHECK(whole.status == 400);
+  CHECK(whole.json()["error"]["message"].get<std::string>().find("ask for fewer") != std::string::npos);
+  auto events = TestClient(running.port()).post("/v1/responses", json{{"input", "words=2000"}, {"stream", true}}.dump()).events();
+  auto last = json::parse(events.back());
+  CHECK(last["type"] == "response.failed");
+  CHECK(last["response"]["error"]["message"].get<std::string>().find("ask for fewer") != std::string::npos);
+  CHECK(post(running, {{"input", "words=2"}}).status == 200);
+  CHECK(eventually([&] { return running.engine.silent_cancels().size() == 2; }));
+}

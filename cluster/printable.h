@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace troupe::cluster::bench {
+namespace troupe::cluster {
 
 /// A control character, which could begin a command to the terminal, becomes '?', what is no UTF-8 becomes U+FFFD.
 std::string printable(std::string_view source);
 
-}  // namespace troupe::cluster::bench
+}  // namespace troupe::cluster

@@ -1,8 +1,8 @@
-#include "cluster/bench/printable.h"
+#include "cluster/printable.h"
 
 #include "runtime/text/utf8.h"
 
-namespace troupe::cluster::bench {
+namespace troupe::cluster {
 namespace {
 
 bool is_control(std::uint32_t code_point) { return code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0); }
@@ -25,4 +25,4 @@ std::string printable(std::string_view source) {
   return out;
 }
 
-}  // namespace troupe::cluster::bench
+}  // namespace troupe::cluster
