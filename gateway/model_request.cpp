@@ -9,7 +9,6 @@
 namespace troupe::gateway {
 namespace {
 
-
 struct UnsupportedField {
   std::string_view name;
   std::string_view neutral;  // a value that asks for nothing, as JSON, besides null, false, 0 and what is empty
