@@ -253,7 +253,7 @@ void Connection::tick(std::uint64_t time) {
   fail(408, "the request did not arrive in time");
 }
 
-void Connection::drain() {
+void Connection::close_if_idle() {
   if (phase_ == Phase::kWebSocket) {
     if (!exchange_ || !exchange_->busy()) close_websocket(kGoingAway, "server is shutting down");
     return;

@@ -62,7 +62,7 @@ class Connection {
   void start();
   void tick(std::uint64_t now);
   void flush();
-  void drain();
+  void close_if_idle();
   bool cut_short();
   void destroy(AccessRecord::Ending ending = AccessRecord::Ending::kHungUp);
 

@@ -14,6 +14,7 @@ constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr int kBacklog = 1024;
 constexpr unsigned kTickMs = 250;
 constexpr std::uint64_t kPauseMs = 1000;  // between two ticks: the process did not run
+constexpr std::uint64_t kSettleMs = 500;  // after drain(): requests that are on their way to idle connections come and are refused in words
 constexpr int kFlushRounds = 16;
 
 template <class Handle>
@@ -198,7 +199,13 @@ void Server::tick() {
   auto all = all_connections();
   for (auto* connection : all)
     if (connection->phase_ != Connection::Phase::kClosed) connection->tick(time);
-  if (drain_at_ == 0 || time < drain_at_) return;
+  if (!draining_) return;
+  if (settle_at_ != 0 && time >= std::min(settle_at_, drain_at_)) {
+    settle_at_ = 0;
+    for (auto* connection : all)
+      if (connection->phase_ != Connection::Phase::kClosed) connection->close_if_idle();
+  }
+  if (time < drain_at_) return;
   if (!cutting_) {  // first the terminal errors, with a little time to take them
     cutting_ = true;
     drain_at_ = time + limits_.drain_cut_ms;
@@ -225,7 +232,7 @@ void Server::drain(unsigned grace_ms) {
   }
   draining_ = true;
   drain_at_ = deadline;
-  for (auto* connection : all_connections()) connection->drain();
+  settle_at_ = now() + kSettleMs;
   maybe_stop();
 }
 

@@ -92,7 +92,8 @@ class Server {
   RequestIds request_ids_;
   std::uint64_t next_id_ = 1;
   std::uint64_t last_tick_ = 0;  // loop time
-  std::uint64_t drain_at_ = 0;
+  std::uint64_t drain_at_ = 0;   // of a drain: the end of the grace, then of the time to take the terminal errors
+  std::uint64_t settle_at_ = 0;  // of a drain: idle connections are closed; then 0
   std::uint32_t cut_ = 0;
   std::uint16_t port_ = 0;
   bool draining_ = false;

@@ -51,7 +51,10 @@ def ask(server, route, text, max_tokens, stream=False, begun=None, **fields):
 
 def ask_socket(server, body, begun=None):
     host, port = server.address
-    connection = websocket.create_connection(f"ws://{host}:{port}/v1/responses", timeout=PATIENCE)
+    try:
+        connection = websocket.create_connection(f"ws://{host}:{port}/v1/responses", timeout=PATIENCE)
+    except websocket.WebSocketBadStatusException as refusal:
+        return refused(refusal.status_code, json.loads(refusal.resp_body)["error"], int(refusal.resp_headers.get("retry-after", "0")))
     try:
         connection.send(json.dumps({"type": "response.create", **body}))
         return follow(with_first(socket_events(connection), begun))

@@ -225,14 +225,16 @@ TEST_CASE("a plain GET is told to upgrade") {
   CHECK(answer.headers["upgrade"] == "websocket");
 }
 
-TEST_CASE("a drain ends idle sockets at once and busy ones with a terminal event") {
+TEST_CASE("a drain refuses late requests in words, then ends idle sockets, and busy ones with a terminal event") {
   RunningGateway running;
   auto idle = connected(running);
   auto busy = connected(running);
   busy->send_event(create("hang"));
   busy->read_event();
   busy->read_event();
-  running.gateway.drain(std::chrono::milliseconds(400));
+  running.gateway.drain(std::chrono::milliseconds(1200));
+  idle->send_event(create("words=1"));  // was on its way
+  CHECK(idle->read_event()["error"]["code"] == "server_draining");
   auto [opcode, payload] = idle->read_frame();
   CHECK(opcode == 8);
   CHECK(payload.substr(0, 2) == "\x03\xe9");

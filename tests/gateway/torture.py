@@ -705,10 +705,17 @@ def drain():
     active, active_reader = opened()
     active.sendall(get(b"/slow?ms=700"))
     _, idle_reader = opened()
+    late, late_reader = opened()
     session = WebSocket()
     time.sleep(0.1)
     server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    late.sendall(GET)  # on its way while the signal came
+    answer = late_reader.response()
+    check("drain answers on idle connections", answer and answer[0] == 503 and late_reader.closed(), answer)
     got = session.frame()
+    while got and got[0] == 0x89:  # a ping
+        got = session.frame()
     check("drain closes a WebSocket with 1001", got and got[1][:2] == code(1001), got)
     answer = ask(GET)[0]
     check("drain answers 503", answer and answer[0] == 503 and b"retry-after" in answer[1], answer)
