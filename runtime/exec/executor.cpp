@@ -26,7 +26,7 @@ class Executor::State {
     const model::ModelConfig& config = model.config();
     const bool spread = options.kv_format == kernels::KvFormat::kInt8;
     kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format, spread});
-    residency_.emplace(*kv_, KvResidency::usual_ahead(kernels::kv_block_bytes(kv_->shape())));
+    residency_.emplace(*kv_, KvResidency::usual_ahead(kernels::kv_block_bytes(kv_->shape())), backend.threads());
   }
 
   void enter_epoch(GroupEpoch epoch) {

@@ -15,18 +15,18 @@ namespace troupe::exec {
 
 class KvResidency {
  public:
-  /// Keeps `ahead` blocks beyond the highest used id resident, from now on. `kv` must live longer.
-  KvResidency(kernels::KvCache& kv, std::uint32_t ahead);
+  /// Keeps `ahead` blocks beyond the highest used id resident. `threads` take the first of them before this returns. `kv` must live longer.
+  KvResidency(kernels::KvCache& kv, std::uint32_t ahead, std::size_t threads);
   ~KvResidency();
   KvResidency(const KvResidency&) = delete;
   KvResidency& operator=(const KvResidency&) = delete;
   /// A block is about to be written. Costs a comparison, unless it is the highest so far.
   void used(BlockId block);
-  /// What to keep ahead in a pool of blocks of `block_bytes`: some 128 MiB, and 64 blocks at least.
+  /// What to keep ahead in a pool of blocks of `block_bytes`: some 64 MiB, and 64 blocks at least.
   static std::uint32_t usual_ahead(std::size_t block_bytes);
 
  private:
-  void run();
+  void run(std::uint32_t resident);  // blocks [0, resident) are
   void take(std::uint32_t first, std::uint32_t count);
 
   kernels::KvCache& kv_;
@@ -35,7 +35,7 @@ class KvResidency {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::uint32_t goal_ = 0;  // first block that need not be resident
-  bool computing_ = false, stop_ = false;
+  bool stop_ = false;
   std::thread thread_;
 };
 

@@ -82,11 +82,19 @@ double CostModel::predict_us(const StepLoad& load) const {
   return sum;
 }
 
+double CostModel::bound_us(const StepLoad& load) const {
+  const Vector x = inputs(load);
+  double variance = 0;
+  for (std::size_t i = 0; i < kTerms; ++i)
+    for (std::size_t j = 0; j < kTerms; ++j) variance += x[i] * covariance_[i][j] * x[j];
+  return (predict_us(load) + std::sqrt(std::max(variance, 0.0))) * margin_;
+}
+
 std::uint32_t CostModel::largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const {
   std::uint32_t fits = 0, above = max_rows + 1;
   while (fits + 1 < above) {
     const std::uint32_t rows = fits + (above - fits) / 2;
-    (predict_us(load.with_chunk(position, rows)) * margin_ <= limit_us ? fits : above) = rows;
+    (bound_us(load.with_chunk(position, rows)) <= limit_us ? fits : above) = rows;
   }
   return fits;
 }

@@ -28,9 +28,12 @@ class CostModel {
   /// one says little of how far a long one misses.
   void observe(const StepLoad& load, std::uint32_t compute_us, bool at_limit);
   double predict_us(const StepLoad& load) const;
+  /// What nearly all such steps stay below: the prediction, one standard deviation of it more (much only for what was hardly measured yet,
+  /// as the end of a first long prompt), and the margin.
+  double bound_us(const StepLoad& load) const;
   /// Nearly all steps at their limit took no longer than predict_us() times this; >= 1.
   double margin() const { return margin_; }
-  /// Largest chunk (0...max_rows) from `position` on with which the step stays within `limit_us`, margin included.
+  /// Largest chunk (0...max_rows) from `position` on with which bound_us() of the step stays within `limit_us`.
   std::uint32_t largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const;
   double prefill_token_us() const { return costs_[2]; }
   double smoothed_step_us() const { return smoothed_us_; }

@@ -150,7 +150,8 @@ SequenceSlot Scheduler::State::take_slot() {
   return slot;
 }
 
-/// S - W - J of the stall promise: what one step may cost while streams run. At least 1 us, since 0 means unbound.
-double Scheduler::State::stall_limit_us() const { return std::max(options_.stall_budget_ms * 1000.0 - delivery_.cost_us(), 1.0); }
+/// S - W - J of the stall promise: what one step may cost while streams run. At least 1 us, since 0 means unbound. A tenth is kept for what
+/// no step's time shows: threads of the client and of other programs on the same cores.
+double Scheduler::State::stall_limit_us() const { return std::max(options_.stall_budget_ms * 900.0 - delivery_.cost_us(), 1.0); }
 
 }  // namespace troupe::schedule

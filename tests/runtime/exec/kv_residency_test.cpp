@@ -57,7 +57,7 @@ class NotedCache final : public kernels::KvCache {
 
 TEST_CASE("memory of K and V is taken ahead of its use, and no further") {
   NotedCache cache(3, 1000);
-  KvResidency residency(cache, 100);
+  KvResidency residency(cache, 100, 2);
   CHECK(cache.becomes(100));
   residency.used(0);
   CHECK(cache.becomes(101));
@@ -73,16 +73,19 @@ TEST_CASE("memory of K and V is taken ahead of its use, and no further") {
 TEST_CASE("a pool smaller than the distance is taken whole, and an end does not wait") {
   NotedCache cache(2, 10);
   {
-    const KvResidency residency(cache, 64);
+    const KvResidency residency(cache, 64, 4);
     CHECK(cache.becomes(10));
   }
   NotedCache large(64, 1U << 20);
-  { const KvResidency residency(large, 1U << 20); }
-  CHECK(large.smallest() < 1U << 20);
+  {
+    KvResidency residency(large, 64, 1);
+    residency.used(1U << 19);
+  }
+  CHECK(large.smallest() < (1U << 19));
 }
 
-TEST_CASE("the distance is some 128 MiB, and never less than 64 blocks") {
-  CHECK(KvResidency::usual_ahead(1 << 20) == 128);
+TEST_CASE("the distance is some 64 MiB, and never less than 64 blocks") {
+  CHECK(KvResidency::usual_ahead(1 << 19) == 128);
   CHECK(KvResidency::usual_ahead(1 << 26) == 64);
   CHECK(KvResidency::usual_ahead(0) > 0);
 }

@@ -145,8 +145,8 @@ TEST_CASE("the largest chunk is the largest that fits") {
   const StepLoad streams = load_of(8, 0, 500);
   for (double limit : {3000.0, 20000.0, 79000.0}) {
     const std::uint32_t rows = model.largest_chunk(streams, 300, 512, limit);
-    CHECK((rows == 0 || model.predict_us(streams.with_chunk(300, rows)) * model.margin() <= limit));
-    CHECK((rows == 512 || model.predict_us(streams.with_chunk(300, rows + 1)) * model.margin() > limit));
+    CHECK((rows == 0 || model.bound_us(streams.with_chunk(300, rows)) <= limit));
+    CHECK((rows == 512 || model.bound_us(streams.with_chunk(300, rows + 1)) > limit));
   }
   CHECK(model.largest_chunk(streams, 0, 0, 1e9) == 0);
   CHECK(model.largest_chunk(streams, 0, 512, 1.0) == 0);
