@@ -1,4 +1,5 @@
 // The config file: flat TOML whose keys are the names of the option table.
+#include "cluster/option_hint.h"
 #include "cluster/option_sources.h"
 #include "messages/error_reasons.h"
 
@@ -42,7 +43,8 @@ Status apply_config_text(Options& options, std::string_view text, const std::str
     const std::string place = name + ":" + std::to_string(key.source().begin.line) + ": " + quotable(key_text);
     const OptionRow* row = find_option(key_text);
     if (row == nullptr || row->no_file)
-      return bad_file(place, "no such key; the keys are the options of 'troupe serve --help' without the dashes before them");
+      return bad_file(place, "no such key" + option_hint(key_text, kAll, "") +
+                                 " (the keys are the options of 'troupe serve --help' without the dashes before them)");
     clear_option(options, *row);
     options.sources[std::string(row->name)] = OptionSource::kFile;
     const toml::array* items = node.as_array();

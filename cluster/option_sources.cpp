@@ -1,5 +1,6 @@
 // Command line (CLI11) and environment; the order of the sources. See option_sources.h.
 #include "cluster/option_sources.h"
+#include "cluster/option_hint.h"
 #include "messages/error_reasons.h"
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,7 @@ void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
   const bool list = std::holds_alternative<std::vector<std::string> Options::*>(row.field);
   std::string names = row.positional ? std::string(row.name) : "--" + std::string(row.name);
   if (!row.short_name.empty()) names += ",--" + std::string(row.short_name);
+  if (row.field == OptionField(&Options::model)) names += ",-m,--model";  // as servers of other makers have it
   CLI::Option* option = nullptr;
   if (flag) {
     option = app.add_flag_callback(names, [&given, &row] { given[&row] = {"true"}; });
@@ -40,6 +42,14 @@ void add_to(CLI::App& app, const OptionRow& row, GivenValues& given) {
   }
   option->description(std::string(row.help));
   if (row.hidden) option->group("");
+}
+
+/// The first argument that no option takes: an unknown option rather than the value behind it, which CLI11 may take for MODEL.
+std::string unexpected(const std::vector<std::string>& arguments, CommandBits command) {
+  const auto option = std::find_if(arguments.begin(), arguments.end(), [](const std::string& text) { return text.starts_with('-'); });
+  if (option == arguments.end()) return quotable(arguments.empty() ? "" : arguments.front()) + ": this argument was not expected";
+  const std::string name = option->substr(0, option->find('='));  // what is behind it may be a secret
+  return quotable(name) + ": there is no such option" + option_hint(name, command);
 }
 
 std::string_view purpose(CommandBits command) {
@@ -65,8 +75,8 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
   CLI::App app(std::string(purpose(command)), program);
   app.get_formatter()->column_width(40);
   app.footer(
-      "Every option can also be set by an environment variable (--kv-memory: TROUPE_KV_MEMORY) and, for serve, by a key in the\n"
-      "file of --config. See docs/options.md.");
+      "Every option can also be set by an environment variable (--kv-memory: TROUPE_KV_MEMORY) and, where\n"
+      "there is --config, by a key of its file (kv-memory = \"2GiB\"). The command line wins over the environment, that over the file.");
   GivenValues given;
   for (const OptionRow& row : option_table())
     if ((row.commands & command) != 0) add_to(app, row, given);
@@ -78,6 +88,9 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
   } catch (const CLI::CallForHelp&) {
     parsed.help = app.help();
     return parsed;
+  } catch (const CLI::ExtrasError&) {
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
+                      unexpected(app.remaining(), command) + " ('" + program + " --help' lists the options)");
   } catch (const CLI::ParseError& fault) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig,
                       first_line(fault.what()) + "; '" + program + " --help' lists the options");

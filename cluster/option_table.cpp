@@ -27,7 +27,7 @@ std::span<const OptionRow> option_table() {
       {.name = "model",
        .unit = "path",
        .field = &Options::model,
-       .help = "GGUF file to serve (architecture llama; F32, F16, BF16, Q8_0, Q4_0, Q4_1 or Q6_K)",
+       .help = "GGUF file to serve (architecture llama; F32, F16, BF16, Q8_0, Q4_0, Q4_1 or Q6_K); also -m or --model",
        .commands = kAll | kInspect,
        .positional = true},
       {.name = "config",

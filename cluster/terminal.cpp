@@ -55,14 +55,16 @@ bool was_interrupted() { return interrupted != 0; }
 void forget_interrupt() { interrupted = 0; }
 
 Result<ChatTurn> print_answer(ChatClient& client, const std::string& question) {
+  bool begun = false;
   auto turn = client.ask(
       question,
-      [](std::string_view piece) {
+      [&begun](std::string_view piece) {
+        begun = true;
         std::fwrite(piece.data(), 1, piece.size(), stdout);
         std::fflush(stdout);
       },
       [] { return was_interrupted() || std::ferror(stdout) != 0; });
-  std::printf("\n");
+  if (begun || turn) std::printf("\n");  // a request that was refused has written nothing
   std::fflush(stdout);
   if (!turn) print_fault(turn.error().client_text);
   return turn;

@@ -1,5 +1,6 @@
 // See bench_options.h.
 #include "cluster/bench/bench_options.h"
+#include "cluster/option_table.h"
 #include "messages/error_reasons.h"
 
 #include <algorithm>
@@ -29,6 +30,11 @@ Result<BenchOptions> bench_options(const Options& options) {
   out.options = options;
   const bool foreign = !options.url.empty();
   std::vector<std::string> suites = options.suites;
+  const std::vector<std::string_view>& known = find_option("suite")->choices;
+  if (foreign && std::find(known.begin(), known.end(), options.model) != known.end()) {  // the first word is MODEL's place
+    suites.push_back(options.model);
+    out.options.model.clear();
+  }
   if (suites.empty()) suites = foreign ? std::vector<std::string>{"http"} : std::vector<std::string>{"prefill", "decode", "step", "roof"};
   for (const std::string& suite : suites) {
     if (foreign && suite != "http")
@@ -39,7 +45,7 @@ Result<BenchOptions> bench_options(const Options& options) {
     out.roof |= suite == "roof";
     out.http |= suite == "http";
   }
-  if (foreign && !options.model.empty()) return bad("url", "give --url or MODEL, not both");
+  if (foreign && !out.options.model.empty()) return bad("url", "give --url or MODEL, not both");
   if (!foreign && options.model.empty()) return bad("model", "give the path of a GGUF file, or --url of a server");
 
   out.prefill_tokens = numbers(options.prefill_tokens);

@@ -32,6 +32,7 @@ Result<std::unique_ptr<const DiskFile>> DiskFile::open(const std::filesystem::pa
                            errno == ENOENT ? ErrorClass::kNotFound : ErrorClass::kStorageFailed);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return unreadable_file(path, std::string("cannot read: ") + std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return unreadable_file(path, "is a folder; give the path of one .gguf file in it");
   if (!S_ISREG(info.st_mode)) return unreadable_file(path, "not a regular file");
   if (info.st_size == 0) return unreadable_file(path, "the file is empty");
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // reads ahead twice as far; best effort

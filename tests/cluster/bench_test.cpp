@@ -121,6 +121,8 @@ TEST_CASE("bench: suites and lists") {
 
   const BenchOptions foreign = asked({"--url", "http://127.0.0.1:1"});
   CHECK((foreign.http && !foreign.prefill && !foreign.step));
+  const BenchOptions named = asked({"--url", "http://127.0.0.1:1", "http"});  // not a model
+  CHECK((named.http && named.options.model.empty()));
 }
 
 TEST_CASE("bench: JSON goes to standard output when no file is named") {
@@ -144,6 +146,7 @@ TEST_CASE("bench: bad options name themselves and their limit") {
   CHECK(fault({"m.gguf", "--scenario", "ttft,storm"}).find("--scenario: 'storm'") == 0);
   CHECK(fault({"m.gguf", "--answer-tokens", "1"}).find("2 to 65536") != std::string::npos);
   CHECK(fault({"m.gguf", "--url", "http://x"}).find("not both") != std::string::npos);
+  CHECK(fault({"decode", "--url", "http://x"}).find("with --url there is only http") != std::string::npos);
   CHECK(fault({"--url", "http://x", "--html"}).find("--html") != std::string::npos);
 }
 

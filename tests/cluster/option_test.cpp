@@ -93,6 +93,17 @@ TEST_CASE("the model may stand in the file or the environment") {
   CHECK(parse(kServe, {}, {{"TROUPE_MODEL", "e.gguf"}})->options.model == "e.gguf");
 }
 
+TEST_CASE("the model may be given as an option, as to other servers") {
+  CHECK(parse(kServe, {"-m", "o.gguf", "--port", "1"})->options.model == "o.gguf");
+  CHECK(parse(kRun, {"--model", "o.gguf"})->options.model == "o.gguf");
+  CHECK(parse(kInspect, {"--model=o.gguf"})->options.model == "o.gguf");
+  const auto bench = parse(kBench, {"-m", "o.gguf", "decode", "step"});
+  REQUIRE(bench.ok());
+  CHECK(bench->options.model == "o.gguf");
+  CHECK(bench->options.suites == std::vector<std::string>{"decode", "step"});
+  CHECK(fault(kServe, {"a.gguf", "b.gguf"}).find("b.gguf") == 0);
+}
+
 TEST_CASE("numbers, bytes and choices are checked") {
   CHECK(parse(kServe, {"m", "--kv-memory", "2GiB"})->options.kv_memory == 2ULL << 30);
   CHECK(parse(kServe, {"m", "--kv-memory=12M"})->options.kv_memory == 12ULL << 20);
@@ -125,6 +136,21 @@ TEST_CASE("unknown options and keys name themselves") {
   const std::string text = fault(kServe, {"m", "--config", file.path.string()});
   CHECK(text.find(file.path.string() + ":4: prot") == 0);
   CHECK(fault(kServe, {"m", "--config", "/no/such/file"}).find("/no/such/file") != std::string::npos);
+}
+
+TEST_CASE("an option or key that does not exist is answered with the nearest one") {
+  auto says = [](const std::string& text, std::string_view hint) { return text.find(hint) != std::string::npos; };
+  CHECK(fault(kServe, {"m", "--prot", "8080"}).find("--prot: there is no such option; did you mean --port?") == 0);
+  CHECK(fault(kServe, {"--prot", "8080", "m"}).find("--prot: ") == 0);  // though 8080 was taken for MODEL
+  CHECK(says(fault(kServe, {"m", "--api-key", "k"}), "did you mean --api-key-file?"));
+  CHECK_FALSE(says(fault(kServe, {"m", "--api-key=secret"}), "secret"));
+  CHECK(says(fault(kServe, {"m", "--kv_memory=1GiB"}), "did you mean --kv-memory?"));
+  CHECK(says(fault(kServe, {"m", "--n-gpu-layers", "1"}), "--n-gpu-layers: there is no such option ("));
+  CHECK(says(fault(kServe, {"m", "--promt"}), "--promt: there is no such option"));
+  CHECK_FALSE(says(fault(kServe, {"m", "--promt"}), "--prompt"));  // an option of another command
+  CHECK(says(fault(kServe, {"m", "--" + std::string(100000, 'x')}), "there is no such option"));
+  TemporaryFile file("max_queue = 8\n");
+  CHECK(says(fault(kServe, {"m", "--config", file.path.string()}), "no such key; did you mean max-queue?"));
 }
 
 TEST_CASE("faults of the config file name line and key") {
