@@ -74,6 +74,7 @@ class Terminal(ServerTest):
             self.assertEqual(end.returncode, 1, arguments)
             self.assertIn(word, end.stderr)
             self.assertEqual(len(end.stderr.splitlines()), 1, end.stderr)
+            self.assertEqual(end.stdout, "", arguments)
 
     def test_ctrl_c_ends_one_prompt_with_130(self):
         process = subprocess.Popen([PROGRAM, "run", "--url", self.server.url, "--prompt", "Write a very long story.", "--temperature", "0"],
