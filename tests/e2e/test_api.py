@@ -7,6 +7,13 @@ import unittest
 from troupe_server import LONG, ServerTest, chat_body, model_name
 
 
+def exact_bytes(token):
+    """Bytes of a token of a completion's log-probabilities; halves of characters are written bytes:\\xd0."""
+    if not token.startswith("bytes:"):
+        return token.encode()
+    return bytes(int(digits, 16) for digits in token[len("bytes:"):].split("\\x")[1:])
+
+
 class Api(ServerTest):
     def complete(self, prompt, max_tokens=12, temperature=0, expect=200, **fields):
         status, body, _ = self.server.post("/v1/completions", {"prompt": prompt, "max_tokens": max_tokens, "temperature": temperature, **fields})
@@ -87,22 +94,27 @@ class Completions(Api):
 
     def test_r02_streamed_log_probabilities_lose_no_letter(self):
         """Streaming with log-probabilities and a held-back stop lost a Cyrillic letter."""
+        split = 0
         for prompt in ("Привет, меня зовут", "Столица России — город", "你好，世界！", "Emoji: 😀😁😂"):
-            body = {"prompt": prompt, "max_tokens": 40, "temperature": 0, "logprobs": 2, "stop": ["\n\n\n", "конец"]}
+            # Stops that are often begun and never come, so that text is held back.
+            body = {"prompt": prompt, "max_tokens": 39, "temperature": 0, "logprobs": 2, "stop": ["\n\n\n", "конец", "с~", "и\n~", "！~", "😊~"]}
             whole = self.complete(**{k: v for k, v in body.items()})["choices"][0]
             text, joined = "", {k: [] for k in whole["logprobs"]}
             for event in self.events("/v1/completions", body):
                 for choice in event["choices"]:
+                    self.assertNotIn("\ufffd", text)  # only the very end may be half a character: max_tokens cut it
                     text += choice["text"]
                     for key, values in (choice["logprobs"] or {}).items():
                         joined[key] += values
             self.assertEqual(text, whole["text"])
             self.assertEqual(joined, whole["logprobs"])
-            if "\ufffd" in text:  # only where the model itself wrote half a character
-                continue
+            raw = b"".join(exact_bytes(token) for token in whole["logprobs"]["tokens"])
+            self.assertEqual(raw.decode(errors="replace"), text)
+            split += sum(token.startswith("bytes:") for token in whole["logprobs"]["tokens"])
             chat = self.chat(prompt, max_tokens=40, logprobs=True)["choices"][0]
             raw = b"".join(bytes(entry["bytes"]) for entry in chat["logprobs"]["content"] if entry["bytes"] is not None)
             self.assertEqual(raw.decode(errors="replace"), chat["message"]["content"])
+        self.assertGreater(split, 20)  # characters did come in pieces
 
     def test_r08_r10_stops(self):
         """Text held back for a possible stop was sent twice (R08); a streamed completion failed once its stop had fired (R10)."""
@@ -131,8 +143,8 @@ class Completions(Api):
     def test_r74_usage_only_when_asked_for(self):
         """The usage chunk had no `choices`, or came unasked."""
         for path, body in (("/v1/completions", {"prompt": "A"}), ("/v1/chat/completions", chat_body("A"))):
-            for asked in (True, False):
-                options = {"stream_options": {"include_usage": asked}} if asked else {}
+            for asked in (True, False, None):
+                options = {} if asked is None else {"stream_options": {"include_usage": asked}}
                 events = self.events(path, {**body, "max_tokens": 3, **options})
                 if not asked:
                     self.assertFalse(any("usage" in e for e in events))
@@ -243,8 +255,12 @@ class Faults(Api):
             self.assertEqual(self.complete("x", expect=400, **fields)["error"]["param"], name)
         status, answer, _ = self.server.post("/v1/chat/completions", {"messages": "hi"})
         self.assertEqual((status, answer["error"]["param"]), (400, "messages"))
-        for top_k in (-1, 0, 10**9, 1):
-            self.complete("x", temperature=1, top_k=top_k, max_tokens=2)
+        drawn = lambda **fields: self.complete("x", temperature=1.5, seed=3, max_tokens=16, **fields)["choices"][0]["text"]
+        free = drawn()
+        self.assertEqual([drawn(top_k=off) for off in (-1, 0)], [free, free])
+        self.assertEqual(drawn(top_k=10**9), drawn(top_k=49152))  # more than there are tokens: all of them
+        self.assertEqual(drawn(top_k=1), self.complete("x", max_tokens=16)["choices"][0]["text"])
+        self.assertNotEqual(drawn(top_k=1), free)
         self.assertEqual(self.complete("The capital of Italy is")["choices"][0]["text"], before)
 
     def test_r12_the_end_of_a_turn_is_a_token(self):
@@ -260,14 +276,16 @@ class Faults(Api):
         _, answer, _ = self.server.post("/tokenize", {"content": "a"})
         context = answer["max_model_len"]
         memory = self.server.memory_mib()
-        for path, body in (("/v1/completions", {"prompt": "a"}), ("/v1/chat/completions", chat_body("a"))):
+        for path, body, limit in (("/v1/completions", {"prompt": "a"}, "max_tokens"), ("/v1/chat/completions", chat_body("a"), "max_tokens"),
+                                  ("/v1/responses", {"input": "a"}, "max_output_tokens")):
             for stream in (False, True):
-                status, error, _ = self.server.post(path, {**body, "max_tokens": 10**8, "stream": stream})
+                status, error, _ = self.server.post(path, {**body, limit: 10**8, "stream": stream})
                 self.assertEqual((status, error["error"]["code"]), (400, "context_length_exceeded"))
                 self.assertIn(str(context), error["error"]["message"])
         for words in (context, context * 2):
-            for path, body in (("/v1/completions", {"prompt": "a " * words}), ("/v1/chat/completions", chat_body("a " * words))):
-                status, error, _ = self.server.post(path, {**body, "max_tokens": 1})
+            for path, body in (("/v1/completions", {"prompt": "a " * words, "max_tokens": 1}), ("/v1/responses", {"input": "a " * words}),
+                               ("/v1/chat/completions", chat_body("a " * words, max_tokens=1))):
+                status, error, _ = self.server.post(path, body)
                 self.assertEqual((status, error["error"]["code"]), (400, "context_length_exceeded"))
         self.assertLess(self.server.memory_mib(), memory + 100)
 

@@ -53,6 +53,17 @@ class Start(unittest.TestCase):
         self.refused(self.file("foreign.gguf", foreign), words=["foreign.gguf", "lamma"])
         self.refused(words=["GGUF"])
 
+    def test_r86_r88_files_that_ended_other_servers(self):
+        """A zero dimension was a division by it (R86, 88 bytes); a download that was cut killed the process long after its start (R88)."""
+        zero = b"GGUF\3\0\0\0\1" + bytes(15) + b"\1" + bytes(7) + b"t\2\0\0\0"
+        paths = [self.file("zero.gguf", zero.ljust(88, b"\0"))]
+        whole = pathlib.Path(MODEL).read_bytes()
+        paths += [self.file(name, whole[:size]) for name, size in (("half.gguf", len(whole) // 2), ("last.gguf", len(whole) - 100))]
+        for path in paths:
+            self.refused(path, words=[os.path.basename(path)])
+            end = run("inspect", path)
+            self.assertEqual((end.returncode, end.stderr.count("\n")), (1, 1), end.stderr)
+
     def test_options(self):
         self.refused(MODEL, "--prot", "1", words=["--prot", "--help"])
         self.refused(MODEL, "--port", "99999", words=["--port", "65535"])
