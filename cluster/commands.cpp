@@ -42,6 +42,14 @@ std::string option_names(unsigned command) {
   return out;
 }
 
+/// What may stand beside a model file, as the suites of `bench`.
+std::string positional_words(unsigned command) {
+  std::string out;
+  for (const OptionRow& row : option_table())
+    if (row.positional && (row.commands & command) != 0 && !row.choices.empty()) out += (out.empty() ? "" : " ") + joined(row.choices);
+  return out;
+}
+
 /// The lines of a `case` over the option before the cursor: what its value may be.
 std::string value_cases() {
   std::string files, free_values, out;
@@ -78,10 +86,12 @@ std::string bash_completions() {
       "  case $before in\n" +
       value_cases() +
       "  esac\n"
-      "  local options='' words=''\n"
+      "  local options='' words='' beside=''\n"
       "  case ${COMP_WORDS[1]} in\n";
   for (const CommandRow& row : command_table()) {
-    if (row.options != 0) out += "    " + std::string(row.name) + ") options='" + option_names(row.options) + "' ;;\n";
+    if (row.options != 0)
+      out += "    " + std::string(row.name) + ") options='" + option_names(row.options) + "' beside='" + positional_words(row.options) +
+             "' ;;\n";
     if (!row.words.empty()) out += "    " + std::string(row.name) + ") words='" + joined(row.words) + "' ;;\n";
   }
   return out +
@@ -92,7 +102,7 @@ std::string bash_completions() {
          "  elif [[ $word == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
          "  else\n"
-         "    COMPREPLY=($(compgen -f -X '!*.gguf' -- \"$word\") $(compgen -d -- \"$word\"))\n"
+         "    COMPREPLY=($(compgen -W \"$beside\" -- \"$word\") $(compgen -f -X '!*.gguf' -- \"$word\") $(compgen -d -- \"$word\"))\n"
          "  fi\n"
          "}\n"
          "complete -o filenames -F _troupe troupe\n";

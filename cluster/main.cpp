@@ -34,6 +34,10 @@ std::string usage() {
   return text + "\n'troupe COMMAND --help' lists the options of a command; 'troupe --version' names the version.\n";
 }
 
+bool is_command(const std::string& name) {
+  return std::ranges::any_of(command_table(), [&](const CommandRow& row) { return row.name == name; });
+}
+
 int run_with_options(CommandBits command, const std::vector<std::string>& arguments) {
   auto parsed = parse_options(command, arguments, process_environment);
   if (!parsed) {
@@ -76,16 +80,17 @@ int main(int argc, char** argv) {
     std::printf("troupe %s\n", std::string(base::version()).c_str());
     return 0;
   }
-  const bool help = command == "--help" || command == "-h" || command == "help";
+  const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h" || word == "help"; };
+  const bool help = is_help(command) || (arguments.size() == 1 && is_help(arguments[0]) && is_command(command));
   const bool completions = command == "completions" && arguments == std::vector<std::string>{"bash"};
-  if (command == "options") {
+  if (help) {
+    std::fputs(usage().c_str(), stdout);
+  } else if (command == "options") {
     std::fputs(options_markdown().c_str(), stdout);
   } else if (command == "api") {
     std::fputs(gateway::api_markdown().c_str(), stdout);
   } else if (completions) {
     std::fputs(bash_completions().c_str(), stdout);
-  } else if (help) {
-    std::fputs(usage().c_str(), stdout);
   } else {
     const std::string fault = command.empty()            ? "no command given"
                               : command == "completions" ? "completions are made for bash: troupe completions bash"

@@ -1,9 +1,12 @@
 // See start_report.h.
 #include "cluster/start_report.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::cluster {
 namespace {
@@ -15,6 +18,21 @@ std::string mebibytes(std::uint64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1 << 20);
   std::snprintf(text, sizeof text, mib < 10240 ? "%.0f MiB" : "%.1f GiB", mib < 10240 ? mib : mib / 1024);
   return text;
+}
+
+/// Every address of the machine is no address that a browser could open: its own is shown instead.
+std::string openable(std::string url) {
+  for (const auto& [all, own] : {std::pair{"//0.0.0.0:", "//127.0.0.1:"}, std::pair{"//[::]:", "//[::1]:"}})
+    if (const auto at = url.find(all); at != std::string::npos) url.replace(at, std::strlen(all), own);
+  return url;
+}
+
+bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
+
+std::string access(const Options& options) {
+  if (!options.api_key_file.empty()) return "API key needed";
+  const bool open = std::ranges::any_of(options.hosts, [](const std::string& host) { return !is_loopback(host); });
+  return open ? "no key needed: all who reach this machine may use it (--api-key-file)" : "no key needed (--api-key-file)";
 }
 
 }  // namespace
@@ -60,9 +78,9 @@ void StartReport::ready(const Options& options, const ReadyNode& node) {
                mebibytes(facts.weight_bytes).c_str(), facts.weights_cached ? " (packed earlier; --cache-dir)" : "",
                mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(), static_cast<unsigned long long>(positions),
                facts.context_tokens == 0 ? 0.0 : static_cast<double>(positions) / facts.context_tokens);
-  std::fprintf(stderr, "access   %s\n", options.api_key_file.empty() ? "no key needed (--api-key-file)" : "API key needed");
+  std::fprintf(stderr, "access   %s\n", access(options).c_str());
   std::fflush(stderr);
-  std::printf("Chat page: %s/\n", url.c_str());
+  std::printf("Chat page: %s/\n", openable(url).c_str());
   std::fflush(stdout);
 }
 

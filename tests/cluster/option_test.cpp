@@ -300,6 +300,7 @@ TEST_CASE("bash completes commands, options and values") {
   CHECK(completed({"troupe", "se"}) == "serve\n");
   CHECK(completed({"troupe", ""}).find("inspect\n") != std::string::npos);
   CHECK(completed({"troupe", "completions", ""}) == "bash\n");
+  CHECK(completed({"troupe", "bench", "ro"}) == "roof\n");
   CHECK(completed({"troupe", "run", "--pro"}) == "--prompt\n");
   CHECK(completed({"troupe", "serve", "--pro"}) == "\n");
   CHECK(completed({"troupe", "serve", "--kv-format", ""}) == "fp16\nfp32\nint8\n");

@@ -94,6 +94,8 @@ class Start(unittest.TestCase):
         self.assertEqual(run("dance").returncode, 1)
         self.assertIn("serve", run("--help").stdout)
         self.assertIn("--stall-budget-ms", run("serve", "--help").stdout)
+        for command in ("options", "api", "completions"):
+            self.assertIn("usage:", run(command, "--help").stdout)
         version = re.search(r"project\(troupe VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertEqual(run("--version").stdout, f"troupe {version}\n")
 
