@@ -235,11 +235,17 @@ void Connection::tick(std::uint64_t time) {
   const auto& limits = server_.limits();
   writer_.observe(time);
   if (writer_.waiting() && time - writer_.progress() > limits.stall_ms) return destroy(AccessRecord::Ending::kSlowReader);
+  // Who is not listened to cannot be heard, and a ping waits behind output that waits: then the slow-reader rule alone counts.
+  if (!reading_ || writer_.waiting()) {
+    heard_ = time;
+    pinged_ = false;
+  }
   if (phase_ == Phase::kWebSocket && deadline_.kind() == Deadline::Kind::kNone && limits.ws_ping_ms > 0) {
     std::uint64_t silence = time - heard_;
-    if (silence > 2 * limits.ws_ping_ms) return destroy();
+    if (silence > 2 * limits.ws_ping_ms && pinged_) return destroy();
     if (silence > limits.ws_ping_ms && !pinged_) {
       pinged_ = true;
+      heard_ = time - limits.ws_ping_ms;  // however late this tick is, the answer has its time
       websocket_->ping();
     }
   }

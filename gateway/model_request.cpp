@@ -21,11 +21,14 @@ constexpr UnsupportedField kUnsupported[] = {
     {"modalities", "[\"text\"]"},
     {"web_search_options", ""},
     {"reasoning_effort", "\"none\""},
+    {"verbosity", "\"medium\""},
     {"suffix", ""},
     // vLLM
     {"use_beam_search", ""},
     {"length_penalty", "1.0"},
     {"min_tokens", ""},
+    {"include_stop_str_in_output", ""},
+    {"return_token_ids", ""},
     {"bad_words", ""},
     {"allowed_token_ids", ""},
     {"logits_processors", ""},
@@ -51,6 +54,14 @@ constexpr UnsupportedField kUnsupported[] = {
     {"dynatemp_range", ""},
     {"lora", ""},
     {"n_predict", ""},
+    {"n_probs", ""},
+    {"samplers", ""},
+    {"repeat_penalty", "1.0"},
+    // SGLang
+    {"regex", ""},
+    {"ebnf", ""},
+    {"min_new_tokens", ""},
+    {"no_stop_trim", ""},
 };
 
 bool is_named(const nlohmann::json& function) { return function.is_object() && function.value("name", nlohmann::json()).is_string(); }

@@ -109,8 +109,27 @@ void refuse_text_options(JsonFields& fields, std::optional<Error>& error) {
     options.unsupported("format.type", "must be \"text\": structured output is not supported yet");
 }
 
+/// What other endpoints call otherwise, or have and this one has not: ignored, it would change the answer in silence.
+struct MovedField {
+  std::string_view name, rule;
+};
+constexpr MovedField kMoved[] = {
+    {"messages", "is for chat completions: send input"},
+    {"max_tokens", "is for other endpoints: send max_output_tokens"},
+    {"max_completion_tokens", "is for chat completions: send max_output_tokens"},
+    {"response_format", "is for chat completions: send text.format"},
+    {"logprobs", "is for other endpoints: send include and top_logprobs"},
+    {"prompt_logprobs", "is for other endpoints"},
+    {"echo", "is for completions only"},
+};
+
 /// Known fields whose meaning would get lost if they were ignored.
 void refuse_unsupported(JsonFields& fields, std::optional<Error>& error) {
+  for (const auto& [name, rule] : kMoved)
+    if (const auto* value = fields.find(name); value != nullptr && *value != false) fields.unsupported(name, rule);
+  if (const auto* choices = fields.find("n"); choices != nullptr && *choices != 1)
+    fields.unsupported("n", "must be 1 or absent: a response is one answer");
+  gateway::refuse_unsupported(fields);
   if (fields.boolean("background", false))
     fields.unsupported("background", "must be false: send a stored stream instead, it goes on and can be resumed when its reader goes");
   auto truncation = fields.text("truncation", kMaxName);

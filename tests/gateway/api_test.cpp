@@ -156,7 +156,9 @@ TEST_CASE("bodies that are no JSON object are a 400 on every route that reads on
   TestClient client(running.port());
   for (const auto& route : route_table()) {
     if (route.request.empty()) continue;
-    for (const char* body : {"[]", "\"x\"", "null", "1", "", "{", "{\"prompt\":[]}", "{\"prompt\":\"\xC4\xE3\"}", "\xff\xfe{\0}\0"}) {
+    for (const std::string& body :
+         {std::string("[]"), std::string("\"x\""), std::string("null"), std::string("1"), std::string(), std::string("{"),
+          std::string("{\"prompt\":[]}"), std::string("{\"prompt\":\"\xC4\xE3\"}"), std::string("\xff\xfe{\0}\0", 6)}) {
       INFO(route.path << " " << body);
       auto answer = client.post(std::string(route.path), body);
       CHECK(answer.status == 400);
@@ -191,6 +193,22 @@ TEST_CASE("known fields that are not supported are refused by name; such that as
       }
     }
   }
+  // What has another name in responses, or none.
+  for (const auto& [name, value] : std::map<std::string, json>{{"max_tokens", 3},
+                                                               {"max_completion_tokens", 3},
+                                                               {"messages", json::array({1})},
+                                                               {"n", 2},
+                                                               {"logprobs", true},
+                                                               {"response_format", {{"type", "json_object"}}},
+                                                               {"min_tokens", 2},
+                                                               {"grammar", "root ::= x"}}) {
+    INFO(name);
+    auto answer = client.post("/v1/responses", json{{"input", "words=1"}, {name, value}}.dump());
+    CHECK(answer.status == 400);
+    CHECK(answer.json()["error"]["param"] == name);
+    CHECK(client.post("/v1/responses", json{{"input", "words=1"}, {name, nullptr}}.dump()).status == 200);
+  }
+  CHECK(client.post("/v1/responses", R"({"input":"words=1","n":1,"logprobs":false})").status == 200);
   for (const char* field : {R"("user":"u")", R"("metadata":{"a":"b"})", R"("store":true)", R"("service_tier":"auto")", R"("whatever":[1])"})
     CHECK(client.post("/v1/chat/completions", std::string(R"({"messages":[{"role":"user","content":"words=1"}],)") + field + "}").status ==
           200);

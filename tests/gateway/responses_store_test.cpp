@@ -443,7 +443,44 @@ TEST_CASE("R78: a pong goes between data frames, however much is queued for a sl
   CHECK(bytes < 400 << 10);
 }
 
-TEST_CASE("R78: any byte received counts as life, and a pong is one") {
+TEST_CASE("R78: a reader that is slow and says nothing is no silent one, as long as it takes its output") {
+  GatewayOptions options;
+  options.limits.ws_ping_ms = 250;
+  RunningGateway running(options);
+  TestClient client(running.port(), "127.0.0.1", 16 << 10);
+  REQUIRE(client.upgrade("/v1/responses").status == 101);
+  client.send_event({{"type", "response.create"}, {"input", "words=100000"}, {"store", false}});
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t bytes = 0;
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(2000)) {  // four times what cuts a silent one
+    for (const std::size_t enough = bytes + (32 << 10); bytes < enough;) bytes += client.read_frame().second.size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  CHECK(running.engine.silent_cancels().empty());
+}
+
+TEST_CASE("R78: any byte received counts as life, but silence is cut") {
+  GatewayOptions options;
+  options.limits.ws_ping_ms = 250;
+  RunningGateway running(options);
+  TestClient client(running.port()), silent(running.port());
+  for (auto* each : {&client, &silent}) REQUIRE(each->upgrade("/v1/responses").status == 101);
+  // A frame that comes byte by byte over five times what cuts a silent one, and never a pong.
+  client.send(std::string("\x89\xfd\0\0\0\0", 6));  // a ping of 125 bytes behind a mask of zeros
+  for (int byte = 0; byte < 125; byte++) {
+    client.send("x");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  int opcode = 9;
+  std::string payload;
+  while (opcode == 9) std::tie(opcode, payload) = client.read_frame();
+  CHECK(opcode == 10);
+  CHECK(payload == std::string(125, 'x'));
+  CHECK(silent.read_frame().first == 9);
+  CHECK(silent.closed());
+}
+
+TEST_CASE("R78: a pong counts as life") {
   GatewayOptions options;
   options.limits.ws_ping_ms = 300;
   RunningGateway running(options);
