@@ -22,6 +22,7 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.limits.choices = static_cast<std::uint32_t>(options.max_choices);
   out.limits.connections_per_ip = options.max_connections_per_address;
   out.limits.body = out.limits.ws_message = options.max_body;
+  out.limits.held = std::max(out.limits.held, 8 * static_cast<std::size_t>(options.max_body));  // a few of the largest always fit
   out.limits.head = options.max_head;
   out.limits.json_depth = options.max_json_depth;
   out.limits.out_high = options.max_output;

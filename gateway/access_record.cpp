@@ -24,6 +24,7 @@ std::string_view name_of(AccessRecord::Ending ending) {
     case AccessRecord::Ending::kWhole: return "whole";
     case AccessRecord::Ending::kHungUp: return "hung_up";
     case AccessRecord::Ending::kSlowReader: return "slow_reader";
+    case AccessRecord::Ending::kMemory: return "memory";
   }
   return "";
 }

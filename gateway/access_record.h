@@ -10,7 +10,7 @@
 namespace troupe::gateway {
 
 struct AccessRecord {
-  enum class Ending { kWhole, kHungUp, kSlowReader };
+  enum class Ending { kWhole, kHungUp, kSlowReader, kMemory };
   std::string id;           // of `x-request-id`; empty: no request is open
   std::string method;       // empty where no request could be read
   std::string_view route;   // of the route table, "/v1/models/*"; empty: none

@@ -29,6 +29,10 @@ std::uint64_t Connection::now() const { return server_.now(); }
 
 bool Connection::over_high_water() const { return writer_.queued() > server_.limits().out_high; }
 
+std::size_t Connection::held() const {
+  return reader_->request.body.capacity() + held_input_.capacity() + writer_.queued() + (websocket_ ? websocket_->held() : 0);
+}
+
 bool Connection::has_room() const { return writer_.queued() <= server_.limits().stream_ahead; }
 
 void Connection::start() {
@@ -142,9 +146,11 @@ bool Connection::run_http(std::string_view& bytes) {
     case HttpReader::Result::kComplete: dispatch(); return true;
     case HttpReader::Result::kHead:
       body_mark_ = 0;
+      admitted_ = false;
       deadline_.arm(Deadline::Kind::kBody, now(), limits.body_ms);
       // Only now: the answers of earlier requests are out, so the order holds.
       if (reader_->request.expect_continue && bytes.empty()) {
+        if (refused_by_head()) return false;
         writer_.append("HTTP/1.1 100 Continue\r\n\r\n");
         mark_dirty();
       }
@@ -153,6 +159,7 @@ bool Connection::run_http(std::string_view& bytes) {
   }
   if (reader_->in_body()) {
     if (reader_->body_seen() - body_mark_ >= limits.body_step) {
+      if (!admitted_ && refused_by_head()) return false;
       body_mark_ = reader_->body_seen();
       deadline_.arm(Deadline::Kind::kBody, now(), limits.body_ms);
     }
@@ -169,6 +176,21 @@ void Connection::run_websocket(std::string_view& bytes) {
   pinged_ = false;
   websocket_->feed(part);
   websocket_progress();
+}
+
+// Of a stranger no more than a first piece of a body is kept.
+bool Connection::refused_by_head() {
+  const auto& request = reader_->request;
+  in_flight_ = true;
+  keep_alive_ = false;  // a refusal leaves the rest of the body unread
+  head_only_ = request.method == "HEAD";
+  http11_ = request.minor == 1;
+  begin_record(request);
+  admitted_ = server_.application().admits(*this, request);
+  if (!admitted_) return true;
+  record_ = {};  // it begins anew with the whole request
+  in_flight_ = false;
+  return false;
 }
 
 void Connection::dispatch() {

@@ -63,6 +63,8 @@ class Connection {
   void tick(std::uint64_t now);
   void flush();
   void close_if_idle();
+  /// Bytes that came and wait, and those that wait to leave.
+  std::size_t held() const;
   bool cut_short();
   void destroy(AccessRecord::Ending ending = AccessRecord::Ending::kHungUp);
 
@@ -75,6 +77,7 @@ class Connection {
   bool run_http(std::string_view& bytes);
   void run_websocket(std::string_view& bytes);
   void dispatch();
+  bool refused_by_head();
   void update_reading();
 
   // Answering and writing.
@@ -120,6 +123,7 @@ class Connection {
   bool reading_ = false;
   bool close_after_ = false;  // close once all output is out
   bool got_eof_ = false;
+  bool admitted_ = false;  // by its head: the body is read on
   bool pinged_ = false;
   // Of the request in flight:
   bool streaming_ = false;

@@ -34,6 +34,8 @@ class Exchange {
 class Application {
  public:
   virtual ~Application() = default;
+  /// Whether the caller of a request with a long body may send it, by its head alone; if not, the refusal has been answered.
+  virtual bool admits(Connection& /*connection*/, const HttpRequest& /*request*/) { return true; }
   /// Must respond(), upgrade(), or hold() an Exchange that answers later.
   virtual void request(Connection& connection, HttpRequest&& request) = 0;
   /// The body of an answer that the connection gives by itself (malformed request, time-out).

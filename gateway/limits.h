@@ -38,6 +38,7 @@ struct Limits {
   unsigned drain_cut_ms = 1'000;  // then they get their terminal error, and so long to take it
 
   // The whole gateway.
+  std::size_t held = std::size_t{1} << 30;  // bytes of bodies, messages and output of all connections; beyond it the largest are cut
   std::size_t connections = 10'000;
   std::size_t connections_per_ip = 1'000;  // from one IPv4 address, or one IPv6 /64; more are closed at once
   std::size_t requests = 512;              // requests handed to the engine and not ended; else 429

@@ -18,7 +18,7 @@ ResponseBody::ResponseBody(std::string id, const ResponsesRequest& request, Emit
     : emit_(std::move(emit)),
       id_(std::move(id)),
       model_(request.engine.model),
-      echoed_(request.echoed),
+      echoed_(to_text(request.echoed).substr(1)),
       generate_(request.generate),
       wants_logprobs_(request.engine.sampling.wants_logprobs()),
       created_at_(unix_time()) {}
@@ -30,27 +30,22 @@ void ResponseBody::emit(std::string_view type, json fields) {
   emit_(type, to_text(fields));
 }
 
-json ResponseBody::response_json() const {
-  json response = echoed_;
-  response["id"] = id_;
-  response["object"] = "response";
-  response["created_at"] = created_at_;
+std::string ResponseBody::object() const {
+  json response = {{"id", id_},         {"object", "response"}, {"created_at", created_at_},         {"model", model_},
+                   {"status", status_}, {"error", error_},      {"incomplete_details", incomplete_}, {"usage", usage_}};
   if (completed_at_ > 0) response["completed_at"] = completed_at_;
-  response["model"] = model_;
-  response["status"] = status_;
-  response["error"] = error_;
-  response["incomplete_details"] = incomplete_;
-  response["usage"] = usage_;
   auto output = json::array();
   for (const auto& item : items_) output.push_back(item_json(item, true));
   response["output"] = std::move(output);
-  return response;
+  auto text = to_text(response);
+  text.back() = ',';
+  return text + echoed_;
 }
 
-std::string ResponseBody::object() const { return to_text(response_json()); }
-
 void ResponseBody::emit_response(std::string_view type) {
-  if (emit_) emit(type, {{"response", response_json()}});
+  if (!emit_) return;
+  auto event = "{\"type\":\"" + std::string(type) + "\",\"sequence_number\":" + std::to_string(sequence_number_++);
+  emit_(type, event + ",\"response\":" + object() + "}");
 }
 
 void ResponseBody::begin(bool queued) {

@@ -54,13 +54,12 @@ class ResponseBody {
   void close_item(std::string_view status);
   nlohmann::json item_json(const Item& item, bool whole) const;
   nlohmann::json part_json(const Item& item, bool whole) const;
-  nlohmann::json response_json() const;
   void end(std::string_view type, std::string_view status);
 
   Emit emit_;
   std::string id_;
   std::string model_;
-  nlohmann::json echoed_;
+  std::string echoed_;  // members of the object as JSON text, with the brace behind them: a tree costs ten times as much in each event
   bool generate_;
   bool wants_logprobs_;
   std::int64_t created_at_;

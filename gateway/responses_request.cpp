@@ -164,27 +164,37 @@ nlohmann::json echo(const nlohmann::json& event, const ResponsesRequest& request
     auto found = event.find(name);
     return found == event.end() || found->is_null() ? fallback : *found;
   };
+  // What is repeated has a bound, or was checked: all of it is in several events.
+  auto short_text = [&](const char* name) {
+    auto found = event.find(name);
+    const bool fits = found != event.end() && found->is_string() && found->get_ref<const std::string&>().size() <= kMaxName;
+    return fits ? *found : nlohmann::json();
+  };
+  nlohmann::json text = {{"format", {{"type", "text"}}}};
+  if (auto asked = event.find("text"); asked != event.end() && asked->is_object() && asked->contains("verbosity"))
+    text["verbosity"] = (*asked)["verbosity"];
+  auto parallel = given("parallel_tool_calls", true), most_calls = given("max_tool_calls", nullptr);
   return {
       {"background", false},
       {"instructions", given("instructions", nullptr)},
       {"max_output_tokens", given("max_output_tokens", nullptr)},
-      {"max_tool_calls", given("max_tool_calls", nullptr)},
+      {"max_tool_calls", most_calls.is_number() ? most_calls : nlohmann::json()},
       {"metadata", given("metadata", nlohmann::json::object())},
-      {"parallel_tool_calls", given("parallel_tool_calls", true)},
+      {"parallel_tool_calls", parallel.is_boolean() ? parallel : nlohmann::json(true)},
       {"previous_response_id", given("previous_response_id", nullptr)},
       {"prompt_cache_key", given("prompt_cache_key", nullptr)},
       {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
-      {"safety_identifier", given("safety_identifier", nullptr)},
+      {"safety_identifier", short_text("safety_identifier")},
       {"service_tier", "default"},
       {"store", request.store},
       {"temperature", request.engine.sampling.temperature},
-      {"text", given("text", {{"format", {{"type", "text"}}}})},
+      {"text", std::move(text)},
       {"tool_choice", given("tool_choice", "auto")},
       {"tools", given("tools", nlohmann::json::array())},
       {"top_logprobs", request.engine.sampling.wants_logprobs() ? request.engine.sampling.top_logprobs : 0},
       {"top_p", request.engine.sampling.top_p},
       {"truncation", "disabled"},
-      {"user", given("user", nullptr)},
+      {"user", short_text("user")},
   };
 }
 

@@ -98,7 +98,7 @@ void answer_no_route(Service& service, Connection& connection, const HttpRequest
 
 std::span<const Route> route_table() { return kRoutes; }
 
-void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
+const Route* find_route(Service& service, Connection& connection, const HttpRequest& request, Caller& caller) {
   auto path = request.path();
   const auto* route = std::find_if(std::begin(kRoutes), std::end(kRoutes), [&](const Route& candidate) {
     return path_matches(candidate, path) && method_matches(candidate, request.method);
@@ -106,18 +106,25 @@ void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
   bool found = route != std::end(kRoutes);
   if (found) connection.set_route(route->path);
   const auto& access = service.access();
-  if (auto error = access.check_host(request)) return service.answer_error(connection, *error);
-  if (auto error = access.check_origin(request)) return service.answer_error(connection, *error);
+  if (auto error = access.check_host(request)) return service.answer_error(connection, *error), nullptr;
+  if (auto error = access.check_origin(request)) return service.answer_error(connection, *error), nullptr;
   connection.add_headers(access.cors_headers(request));
-  if (request.method == "OPTIONS") return answer_preflight(connection, path);
-  auto caller = access.check_key(request, found ? route->guard : Guard::kKey);  // an unknown URL too: what exists is not told
-  if (!caller.ok()) {
-    bool unknown = caller.error().error_class == ErrorClass::kUnauthorized;
-    return service.answer_error(connection, caller.error(), unknown ? "WWW-Authenticate: Bearer\r\n" : "");
+  if (request.method == "OPTIONS") return answer_preflight(connection, path), nullptr;
+  auto known = access.check_key(request, found ? route->guard : Guard::kKey);  // an unknown URL too: what exists is not told
+  if (!known.ok()) {
+    bool unknown = known.error().error_class == ErrorClass::kUnauthorized;
+    return service.answer_error(connection, known.error(), unknown ? "WWW-Authenticate: Bearer\r\n" : ""), nullptr;
   }
-  if (caller->owner != Hash128{}) connection.set_key_name(base::hex(caller->owner).substr(0, kKeyNameDigits));
-  if (!found) return answer_no_route(service, connection, request, path);
-  route->endpoint(service, connection, std::move(request), *caller);
+  caller = *known;
+  if (caller.owner != Hash128{}) connection.set_key_name(base::hex(caller.owner).substr(0, kKeyNameDigits));
+  if (!found) return answer_no_route(service, connection, request, path), nullptr;
+  return route;
+}
+
+void dispatch(Service& service, Connection& connection, HttpRequest&& request) {
+  Caller caller;
+  if (const auto* route = find_route(service, connection, request, caller))
+    route->endpoint(service, connection, std::move(request), caller);
 }
 
 }  // namespace troupe::gateway

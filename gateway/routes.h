@@ -24,6 +24,8 @@ struct Route {
 };
 std::span<const Route> route_table();
 
+/// The route, if there is one and the caller may use it; null: the refusal, or the answer of a preflight, has been written.
+const Route* find_route(Service& service, Connection& connection, const HttpRequest& request, Caller& caller);
 void dispatch(Service& service, Connection& connection, HttpRequest&& request);
 
 }  // namespace troupe::gateway

@@ -2,6 +2,7 @@
 #include "gateway/server.h"
 
 #include "messages/error_reasons.h"
+#include "runtime/base/log.h"
 
 #include <algorithm>
 #include <csignal>
@@ -189,8 +190,11 @@ std::vector<Connection*> Server::all_connections() const {
 
 void Server::tick() {
   std::uint64_t time = now();
-  // After a pause of the whole process what came meanwhile is read first: the clients were not late.
-  if (std::exchange(last_tick_, time) + kPauseMs < time) return;
+  // After a pause of the whole process what came meanwhile is read first: the clients were not late. Only once in a row: a loop that
+  // is always late must keep its deadlines, and end a drain, all the same.
+  const bool late = std::exchange(last_tick_, time) + kPauseMs < time;
+  if (late && !std::exchange(tick_skipped_, true)) return;
+  tick_skipped_ = late && tick_skipped_;
   application_.tick();
   if (connections_.empty() && !application_.wants_ticks()) {  // an idle server sleeps
     uv_timer_stop(&timer_);
@@ -199,6 +203,7 @@ void Server::tick() {
   auto all = all_connections();
   for (auto* connection : all)
     if (connection->phase_ != Connection::Phase::kClosed) connection->tick(time);
+  shed();
   if (!draining_) return;
   if (settle_at_ != 0 && time >= std::min(settle_at_, drain_at_)) {
     settle_at_ = 0;
@@ -214,6 +219,21 @@ void Server::tick() {
     return;
   }
   for (auto* connection : all) connection->destroy();
+}
+
+void Server::shed() {
+  std::size_t held = 0;
+  for (const auto& [id, connection] : connections_) held += connection->held();
+  if (held <= limits_.held) return;
+  auto all = all_connections();
+  std::sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->held() > b->held(); });
+  std::size_t cut = 0;
+  for (; cut < all.size() && held > limits_.held; cut++) {
+    held -= all[cut]->held();
+    all[cut]->destroy(AccessRecord::Ending::kMemory);
+  }
+  base::log(base::LogLevel::kWarning, "connections_cut",
+            "why=memory count=" + std::to_string(cut) + " limit=" + std::to_string(limits_.held));
 }
 
 void Server::forget(Connection* connection) {

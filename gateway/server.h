@@ -67,6 +67,8 @@ class Server {
   void run_tasks();
   void tick();
   void flush_dirty();
+  /// Cuts the connections that hold most until all together hold no more than they may.
+  void shed();
   void maybe_stop();
   void close_handles();
   std::vector<Connection*> all_connections() const;
@@ -98,6 +100,7 @@ class Server {
   std::uint16_t port_ = 0;
   bool draining_ = false;
   bool cutting_ = false;
+  bool tick_skipped_ = false;
   bool stopped_ = false;
 };
 

@@ -41,6 +41,11 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       shelf_(*this, metrics.gauge("troupe:http_stored_responses", "Responses that can be read, resumed or cancelled by id"),
              metrics.gauge("troupe:http_stored_response_bytes", "Memory of their objects, inputs and events")) {}
 
+bool Service::admits(Connection& connection, const HttpRequest& request) {
+  Caller caller;
+  return find_route(*this, connection, request, caller) != nullptr;
+}
+
 void Service::request(Connection& connection, HttpRequest&& request) {
   // Checks leave nothing for an exception to say; should one come all the same, it ends this request and not the process.
   try {

@@ -24,6 +24,7 @@ class Service final : public Application {
   void attach(Server& server) { server_ = &server; }
 
   // Application.
+  bool admits(Connection& connection, const HttpRequest& request) override;
   void request(Connection& connection, HttpRequest&& request) override;
   std::string error_body(int status, std::string_view why) override;
   void answered(std::string_view route, int status) override;

@@ -31,6 +31,8 @@ class WsSession {
   void ping();
   void close(std::uint16_t code, std::string_view why = {});
 
+  /// Bytes of the message that is on its way.
+  std::size_t held() const { return message_.size(); }
   bool close_received() const;
   bool close_sent() const;
   /// Both closes are through, or the peer broke the protocol: the server drops the connection now.

@@ -104,6 +104,40 @@ TEST_CASE("new keys count at once, on open connections too") {
   CHECK(client.get("/v1/models", "Authorization: Bearer fresh\r\n").status == 200);
 }
 
+TEST_CASE("of a stranger no long body is read, and no continue is said") {
+  RunningGateway running(with_keys());
+  auto head = [](std::size_t length, const std::string& headers) {
+    return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(length) + "\r\n" + headers + "\r\n";
+  };
+  TestClient stranger(running.port());
+  stranger.send(head(1 << 20, "") + std::string(200 << 10, ' '));
+  auto answer = stranger.read_answer();
+  CHECK(answer.status == 401);
+  CHECK(answer.headers["connection"] == "close");
+  TestClient asking(running.port());
+  asking.send(head(2, "Expect: 100-continue\r\n"));
+  CHECK(asking.read_answer().status == 401);
+  TestClient friendly(running.port());  // who has a key is read to the end, and stays
+  friendly.send(head(200 << 10, kUser) + std::string(200 << 10, ' '));
+  CHECK(friendly.read_answer().status == 400);
+  CHECK(friendly.get("/v1/models", kUser).status == 200);
+}
+
+TEST_CASE("connections that together hold too much are cut, the largest first") {
+  GatewayOptions options;
+  options.limits.held = 1 << 20;
+  RunningGateway running(options);
+  auto upload = [&](std::size_t bytes) {
+    auto client = std::make_unique<TestClient>(running.port());
+    client->send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n" + std::string(bytes, ' '));
+    return client;
+  };
+  auto small = upload(100 << 10), large = upload(1 << 20);
+  CHECK(large->closed());
+  small->send(std::string(2000000 - (100 << 10), ' '));
+  CHECK(small->read_answer().status == 400);
+}
+
 TEST_CASE("several addresses, one port") {
   GatewayOptions options;
   options.hosts = {"127.0.0.1", "::1"};

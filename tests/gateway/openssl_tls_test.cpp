@@ -193,9 +193,9 @@ TEST_CASE("certificates that cannot be used are named, with the reason") {
   };
   refused("/no/such.pem", good.key(), "tls-cert", "cannot be read");
   refused(good.certificate(), "/no/such.pem", "tls-key", "cannot be read");
-  refused("/", good.key(), "tls-cert", "cannot be read");
-  refused("/dev/zero", good.key(), "tls-cert", "bytes");
-  refused("/dev/null", good.key(), "tls-cert", "no certificate");
+  refused("/", good.key(), "tls-cert", "is no plain file");
+  refused("/dev/zero", good.key(), "tls-cert", "is no plain file");
+  refused("/dev/null", good.key(), "tls-cert", "is no plain file");
   refused(good.key(), good.certificate(), "tls-cert", "no certificate");
   refused(good.certificate(), good.certificate(), "tls-key", "no private key");
   refused(good.certificate(), other.key(), "tls-key", "not the key");

@@ -212,3 +212,17 @@ TEST_CASE("a response that outgrows its bound fails and says so, streamed or not
   CHECK(post(running, {{"input", "words=2"}}).status == 200);
   CHECK(eventually([&] { return running.engine.silent_cancels().size() == 2; }));
 }
+
+TEST_CASE("a response repeats nothing without a bound") {
+  RunningGateway running;
+  TestClient client(running.port());
+  const json big(std::vector<int>(1000, 7));
+  for (const std::string field : {"user", "safety_identifier", "parallel_tool_calls", "max_tool_calls", "text"}) {
+    json body = {{"input", "words=1"}};
+    body[field] = field == "text" ? json{{"unknown", big}} : big;
+    INFO(field);
+    auto answer = client.post("/v1/responses", body.dump());
+    CHECK(answer.status == 200);
+    CHECK(answer.body.size() < 2000);
+  }
+}

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace troupe::base;
@@ -18,6 +19,9 @@ TEST_CASE("small files") {
   }
   std::ofstream(path, std::ios::binary) << std::string(kSmallFileBytes + 1, 'x');
   CHECK(read_small_file(path, "o").error().client_text == "--o " + path + ": has more than 1048576 bytes");
+  std::filesystem::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);  // nobody writes into it: who waits for that waits for ever
+  CHECK(read_small_file(path, "o").error().client_text == "--o " + path + ": is no plain file");
   std::filesystem::remove(path);
   for (const char* bad : {"/no/such/file", "/", "/dev/zero"}) {
     INFO(bad);
