@@ -3,6 +3,7 @@
 #include "messages/error_reasons.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -32,8 +33,13 @@ Result<ServerAddress> parse_url(std::string_view url) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "--url '" + std::string(url) + "' " + what, "url");
   };
   std::string_view rest = url;
-  if (rest.starts_with("https://")) return bad("uses TLS, which this client does not speak; give the server's http:// address");
-  if (rest.starts_with("http://")) rest.remove_prefix(7);
+  if (auto colon = rest.find("://"); colon != std::string_view::npos) {
+    std::string scheme(rest.substr(0, colon));
+    std::transform(scheme.begin(), scheme.end(), scheme.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (scheme == "https") return bad("uses TLS, which this client does not speak; give the server's http:// address");
+    if (scheme != "http") return bad("must begin with http://");
+    rest.remove_prefix(colon + 3);
+  }
   ServerAddress address;
   auto slash = rest.find('/');
   if (slash != std::string_view::npos) {

@@ -102,6 +102,10 @@ std::string api_markdown() {
   for (const auto& route : route_table())
     out += "| `" + std::string(route.method) + " " + openapi_path(route) + "` | " + std::string(guard_text(route.guard)) + " | " +
            std::string(route.summary) + (route.streams ? "; as a stream too" : "") + " |\n";
+  for (const auto& route : route_table())
+    if (!route.query.empty())
+      out += "\n## Query of `" + std::string(route.method) + " " + openapi_path(route) + "`\n\n" +
+             fields_table({"", {}, {route.query.begin(), route.query.end()}});
   for (const auto& request : request_schemas()) {
     std::string users;
     for (const auto& route : route_table())

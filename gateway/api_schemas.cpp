@@ -215,6 +215,9 @@ json schema_of(const Field& field, const Limits& limits) {
                         [](const TextField& row) {
                           return json{{"type", "string"}, {"maxLength", row.max_bytes}};
                         },
+                        [](const ChoiceField& row) {
+                          return json{{"enum", row.values}, {"default", row.fallback}};
+                        },
                         [&](const ShapedField& row) { return row.schema(limits); },
                     },
                     field);

@@ -89,9 +89,9 @@ void parse_prompt_logprobs(JsonFields& fields, bool stream, ModelRequest& out) {
   if (stream) fields.unsupported(fields::kPromptLogprobs.name, "is not possible in a stream");
 }
 
-Result<ChatRequest> parse_chat_request(const nlohmann::json& body, const Limits& limits) {
+Result<ChatRequest> parse_chat_request(const JsonBody& body, const Limits& limits) {
   std::optional<Error> error;
-  JsonFields fields(body, "", error);
+  JsonFields fields(body.value, "", error);
   ChatRequest out;
   auto& engine = out.engine;
   engine.endpoint = messages::Endpoint::CHAT_COMPLETIONS;
@@ -101,7 +101,7 @@ Result<ChatRequest> parse_chat_request(const nlohmann::json& body, const Limits&
   parse_logprobs(fields, engine);
   engine.choices = static_cast<std::uint16_t>(fields.integer("n", 1, limits.choices, 1));
   engine.max_tokens = parse_max_tokens(fields);
-  parse_tools(fields, engine);
+  parse_tools(fields, body, engine);
   refuse_response_format(fields);
   refuse_unsupported(fields);
   if (fields.boolean(fields::kEcho)) fields.unsupported("echo", "is for completions only");

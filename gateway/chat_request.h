@@ -17,6 +17,6 @@ void parse_stream(JsonFields& fields, std::optional<Error>& error, bool& stream,
 /// prompt_logprobs, which no stream has; want_logprobs() comes behind it.
 void parse_prompt_logprobs(JsonFields& fields, bool stream, ModelRequest& out);
 /// Errors (400) name the field and its limit.
-Result<ChatRequest> parse_chat_request(const nlohmann::json& body, const Limits& limits);
+Result<ChatRequest> parse_chat_request(const JsonBody& body, const Limits& limits);
 
 }  // namespace troupe::gateway

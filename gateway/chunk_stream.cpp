@@ -11,7 +11,7 @@ namespace troupe::gateway {
 
 ChunkStream::ChunkStream(Service& service, Connection& connection, std::string_view id_prefix, std::string_view object,
                          std::string_view model, bool usage)
-    : service_(service), connection_(connection), usage_(usage), last_event_(service.now()) {
+    : service_(service), connection_(connection), usage_(usage), ping_(service.now(), service.limits().sse_ping_ms) {
   prefix_ = "{\"id\":\"" + random_id(id_prefix) + "\"," + named_string("object", object) + ",\"created\":" + std::to_string(unix_time()) +
             "," + named_string("model", model) + ",\"system_fingerprint\":null,\"choices\":[";
 }
@@ -19,7 +19,7 @@ ChunkStream::ChunkStream(Service& service, Connection& connection, std::string_v
 void ChunkStream::begin() {
   if (std::exchange(begun_, true)) return;
   connection_.begin_stream("text/event-stream");
-  last_event_ = service_.now();
+  ping_.event_sent(service_.now());
   if (!waiting_.empty()) connection_.stream(std::exchange(waiting_, {}));
 }
 
@@ -36,13 +36,11 @@ void ChunkStream::write_chunk(std::string_view choices, std::string_view usage) 
     return;
   }
   connection_.stream(event);
-  last_event_ = service_.now();
+  ping_.event_sent(service_.now());
 }
 
 void ChunkStream::tick(std::uint64_t now) {
-  if (!begun_ || now - last_event_ < service_.limits().sse_ping_ms) return;
-  last_event_ = now;
-  connection_.stream(": ping\n\n");  // a comment: keeps proxies and clients from giving up during a long prefill
+  if (begun_) ping_.tick(connection_, now);
 }
 
 void ChunkStream::end(const nlohmann::json& usage) {

@@ -3,6 +3,7 @@
 // Invariant: no status line before begin(); what is written before that waits for it.
 #pragma once
 #include "gateway/service.h"
+#include "gateway/stream_ping.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ class ChunkStream {
   std::string waiting_;  // chunks written before begin()
   const bool usage_;
   bool begun_ = false;
-  std::uint64_t last_event_;  // loop time
+  StreamPing ping_;
 };
 
 /// {"index", <content>, "logprobs", "finish_reason"}; `content` is a member as JSON text, empty logprobs and reason are null.

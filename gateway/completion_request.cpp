@@ -73,9 +73,9 @@ bool parse_token_ids(JsonFields& fields, std::string_view name, const nlohmann::
   return true;
 }
 
-Result<CompletionRequest> parse_completion_request(const nlohmann::json& body, const Limits& limits) {
+Result<CompletionRequest> parse_completion_request(const JsonBody& body, const Limits& limits) {
   std::optional<Error> error;
-  JsonFields fields(body, "", error);
+  JsonFields fields(body.value, "", error);
   CompletionRequest out;
   ModelRequest engine;
   engine.endpoint = messages::Endpoint::COMPLETIONS;

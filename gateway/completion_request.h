@@ -15,7 +15,7 @@ struct CompletionRequest {
 };
 
 /// Errors (400) name the field and its limit.
-Result<CompletionRequest> parse_completion_request(const nlohmann::json& body, const Limits& limits);
+Result<CompletionRequest> parse_completion_request(const JsonBody& body, const Limits& limits);
 
 /// Appends the ids of an array of token ids; false, with the fault kept under `name`, where it holds anything else.
 bool parse_token_ids(JsonFields& fields, std::string_view name, const nlohmann::json& array, std::vector<TokenId>& out);

@@ -32,6 +32,28 @@ bool too_deep(std::string_view text, std::size_t max_depth) {
   return false;
 }
 
+// The next two read text that has been parsed: strings and brackets end.
+
+/// Behind the string that begins at `at`.
+std::size_t behind_string(std::string_view text, std::size_t at) {
+  for (at++; at < text.size() && text[at] != '"'; at++)
+    if (text[at] == '\\') at++;
+  return at + 1;
+}
+
+/// Behind the member's value that begins at `at`.
+std::size_t behind_value(std::string_view text, std::size_t at) {
+  std::size_t depth = 0;
+  while (at < text.size()) {
+    char c = text[at];
+    if (depth == 0 && (c == ',' || c == '}')) break;
+    if (c == '{' || c == '[') depth++;
+    if (c == '}' || c == ']') depth--;
+    at = c == '"' ? behind_string(text, at) : at + 1;
+  }
+  return at;
+}
+
 std::string plain_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
@@ -40,17 +62,30 @@ std::string plain_number(double value) {
 
 }  // namespace
 
-Result<nlohmann::json> parse_json_object(std::string_view body, std::size_t max_depth) {
+Result<JsonBody> parse_json_object(std::string_view body, std::size_t max_depth) {
   if (too_deep(body, max_depth)) return bad_json("the JSON is nested deeper than " + std::to_string(max_depth) + " levels");
   try {
     auto value = nlohmann::json::parse(body);
     if (!value.is_object()) return bad_json("the body must be a JSON object");
-    return value;
+    return JsonBody{std::move(value), body};
   } catch (const nlohmann::json::parse_error& error) {  // what() quotes the input: only the offset is told
     return bad_json("the body is not valid UTF-8 JSON (at byte " + std::to_string(error.byte) + ")");
   } catch (const nlohmann::json::exception&) {
     return bad_json("the body holds a number out of range");
   }
+}
+
+std::string_view JsonBody::text_of(std::string_view name) const {
+  std::string_view found;
+  std::size_t at = text.find('{');
+  while ((at = text.find_first_of("\"}", at)) != std::string_view::npos && text[at] == '"') {
+    auto key = text.substr(at, behind_string(text, at) - at);
+    auto begin = text.find_first_not_of(" \t\r\n:", at + key.size());
+    at = behind_value(text, begin);
+    bool same = key.find('\\') == std::string_view::npos ? key.substr(1, key.size() - 2) == name : nlohmann::json::parse(key) == name;
+    if (same) found = text.substr(begin, at - begin);  // of equal keys the last one counts, as in `value`
+  }
+  return found;
 }
 
 JsonFields::JsonFields(const nlohmann::json& object, std::string prefix, std::optional<Error>& error)

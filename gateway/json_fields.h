@@ -13,9 +13,17 @@
 
 namespace troupe::gateway {
 
+/// A client's JSON object: its value, whose objects are sorted by key, and its text, which must outlive it.
+struct JsonBody {
+  nlohmann::json value;
+  std::string_view text;
+  /// The value of the field as the client wrote it, its objects in the client's order. Empty: there is no such field.
+  std::string_view text_of(std::string_view name) const;
+};
+
 /// Parses a body that must be one JSON object. Errors (400): not UTF-8 or not JSON (with the offset), not an object, nested deeper
 /// than `max_depth`. Echoes nothing of the body.
-Result<nlohmann::json> parse_json_object(std::string_view body, std::size_t max_depth);
+Result<JsonBody> parse_json_object(std::string_view body, std::size_t max_depth);
 
 class JsonFields {
  public:

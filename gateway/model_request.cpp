@@ -201,7 +201,7 @@ void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out) {
   out.cache_salt = salt.empty() ? cache_key : salt;
 }
 
-void parse_tools(JsonFields& fields, ModelRequest& out) {
+void parse_tools(JsonFields& fields, const JsonBody& body, ModelRequest& out) {
   if (const auto* tools = fields.array("tools", fields::kMostTools); tools != nullptr && !tools->empty()) {
     for (std::size_t i = 0; i < tools->size(); i++) {
       const auto& tool = (*tools)[i];
@@ -211,7 +211,7 @@ void parse_tools(JsonFields& fields, ModelRequest& out) {
       else if (!is_named(tool.value("function", tool)))  // Responses has no level between
         fields.fail(where, "must have a function with a name");
     }
-    out.tools_json = tools->dump();
+    out.tools_json = body.text_of("tools");
   }
   const auto* choice = fields.find("tool_choice");
   if (choice == nullptr || *choice == "auto") return;

@@ -79,8 +79,9 @@ std::optional<TokenId> parse_token_id(const nlohmann::json& value);
 Sampling parse_sampling(JsonFields& fields, const Limits& limits);
 /// stop (string or array), stop_token_ids, ignore_eos, priority, deadline_ms, cache_salt / prompt_cache_key.
 void parse_common(JsonFields& fields, const Limits& limits, ModelRequest& out);
-/// tools and tool_choice as JSON text for the template. Forced tool choices are refused: nothing enforces them.
-void parse_tools(JsonFields& fields, ModelRequest& out);
+/// tools and tool_choice as JSON text for the template; `fields` reads `body`. Models were trained on an order of a tool's keys, so the
+/// text is the client's. Forced tool choices are refused: nothing enforces them.
+void parse_tools(JsonFields& fields, const JsonBody& body, ModelRequest& out);
 /// Content that is a string, an array of text parts, or null; anything else is a fault that names the part.
 std::string parse_content(JsonFields& fields, std::string_view name);
 

@@ -78,14 +78,16 @@ constexpr Status kAlways[] = {
 constexpr Status kWithKey[] = {{401, "no API key, or a wrong one"}};
 constexpr Status kWithBody[] = {{429, "too many requests; Retry-After says when to try again"}, {504, "the request's deadline has passed"}};
 
-json parameters(const std::string& path) {
+json parameters(const Route& route, const Limits& limits) {
   json out = json::array();
-  if (path.find("{id}") != path.npos)
+  if (openapi_path(route).find("{id}") != std::string::npos)
     out.push_back({{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}, {"minLength", 1}}}});
+  for (const auto& field : route.query)
+    out.push_back({{"name", name_of(field)}, {"in", "query"}, {"description", help_of(field)}, {"schema", schema_of(field, limits)}});
   return out;
 }
 
-json operation(const Route& route) {
+json operation(const Route& route, const Limits& limits) {
   json out = {{"summary", route.summary}, {"responses", json::object()}};
   auto& responses = out["responses"];
   bool upgrades = route.response.empty();
@@ -103,7 +105,7 @@ json operation(const Route& route) {
     if (route.guard != Guard::kAdmin) out["security"].push_back(json::object());  // where no keys are set
   }
   if (route.method == "POST") add(kWithBody);
-  if (auto list = parameters(openapi_path(route)); !list.empty()) out["parameters"] = std::move(list);
+  if (auto list = parameters(route, limits); !list.empty()) out["parameters"] = std::move(list);
   if (!route.request.empty())
     out["requestBody"] = {{"required", true}, {"content", {{"application/json", {{"schema", reference(route.request)}}}}}};
   return out;
@@ -127,7 +129,7 @@ json openapi_document(const Limits& limits) {
   json schemas = response_schemas();
   for (const auto& request : request_schemas()) schemas[std::string(request.name)] = body_schema(request, limits);
   json paths = json::object();
-  for (const auto& route : route_table()) paths[openapi_path(route)][lower(route.method)] = operation(route);
+  for (const auto& route : route_table()) paths[openapi_path(route)][lower(route.method)] = operation(route, limits);
   return {{"openapi", "3.1.0"},
           {"info",
            {{"title", "Troupe"},

@@ -3,6 +3,7 @@
 
 #include "messages/error_reasons.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace troupe::gateway {
@@ -90,6 +91,16 @@ std::string QueryFields::text(std::string_view name, std::size_t max_bytes) {
   if (value->size() <= max_bytes) return *value;
   fail(name, "must have at most " + std::to_string(max_bytes) + " bytes");
   return {};
+}
+
+std::string QueryFields::choice(const ChoiceField& field) {
+  const auto* value = find(field.name);
+  if (value == nullptr) return std::string(field.fallback);
+  if (std::find(field.values.begin(), field.values.end(), *value) != field.values.end()) return *value;
+  std::string known;
+  for (auto word : field.values) known += (known.empty() ? "\"" : ", \"") + std::string(word) + "\"";
+  fail(field.name, "must be one of " + known);
+  return std::string(field.fallback);
 }
 
 }  // namespace troupe::gateway

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -34,13 +35,20 @@ struct TextField {
   std::size_t max_bytes;
   std::string_view help;
 };
+/// One of several words.
+struct ChoiceField {
+  std::string_view name;
+  std::span<const std::string_view> values;
+  std::string_view fallback;
+  std::string_view help;
+};
 /// A field with a parser of its own.
 struct ShapedField {
   std::string_view name;
   nlohmann::json (*schema)(const Limits&);
   std::string_view help;
 };
-using Field = std::variant<FlagField, NumberField, IntegerField, TextField, ShapedField>;
+using Field = std::variant<FlagField, NumberField, IntegerField, TextField, ChoiceField, ShapedField>;
 
 namespace fields {
 
@@ -97,6 +105,16 @@ inline constexpr FlagField kWithPieces{"with_pieces", false, "llama.cpp's: token
 inline constexpr FlagField kReturnTokenStrs{"return_token_strs", false, "vLLM's: the tokens' texts as token_strs"};
 inline constexpr FlagField kAddSpecial{"add_special", false, "llama.cpp's: begin with the model's BOS token where the model wants one"};
 inline constexpr FlagField kAddSpecialTokens{"add_special_tokens", true, "vLLM's name of add_special, with `prompt`; true unless given"};
+
+// Queries of the URLs of stored responses.
+inline constexpr IntegerField kStartingAfter{"starting_after", 0, kInt64Max - 1, std::nullopt,
+                                             "with stream: begin behind the event of this sequence_number; absent: with the first"};
+inline constexpr IntegerField kListLimit{"limit", 1, 100, 20, "items, at most"};
+inline constexpr std::string_view kOrders[] = {"asc", "desc"};
+inline constexpr ChoiceField kListOrder{"order", kOrders, "desc", "as they were sent, or the last first"};
+inline constexpr TextField kListAfter{"after", kNameBytes, "begin behind the item of this id; absent: with the first"};
+inline constexpr ShapedField kIncludeStored{"include", [](const Limits&) { return nlohmann::json::object(); },
+                                            "taken and ignored: a response has what was asked for when it was made"};
 
 }  // namespace fields
 }  // namespace troupe::gateway

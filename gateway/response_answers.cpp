@@ -24,7 +24,7 @@ ResponseStream::ResponseStream(Service& service, Connection& connection, std::sh
     : service_(service),
       connection_(connection),
       cursor_(std::make_unique<EventCursor>(std::move(run), *this, next)),
-      last_event_(connection.server().now()) {}
+      ping_(service.now(), service.limits().sse_ping_ms) {}
 
 void ResponseStream::pump(bool all) {
   if (over_) return;
@@ -43,7 +43,7 @@ void ResponseStream::pump(bool all) {
     text.assign("event: ").append(event->type).append("\ndata: ").append(event->json).append("\n\n");
     connection_.stream(text);
     cursor_->pop();
-    last_event_ = connection_.server().now();
+    ping_.event_sent(service_.now());
   }
   if (!cursor_->at_end()) return;
   over_ = true;
@@ -56,9 +56,7 @@ void ResponseStream::writable() {
 }
 
 void ResponseStream::tick(std::uint64_t now) {
-  if (!begun_ || over_ || now - last_event_ < service_.limits().sse_ping_ms || !connection_.has_room()) return;
-  last_event_ = now;
-  connection_.stream(": ping\n\n");  // a comment: keeps proxies and clients from giving up during a long prefill
+  if (begun_ && !over_) ping_.tick(connection_, now);
 }
 
 void ResponseStream::cut_short() {

@@ -5,6 +5,7 @@
 #pragma once
 #include "gateway/response_run.h"
 #include "gateway/service.h"
+#include "gateway/stream_ping.h"
 
 #include <memory>
 
@@ -41,7 +42,7 @@ class ResponseStream final : public Exchange, public ResponseReader {
   Service& service_;
   Connection& connection_;
   std::unique_ptr<EventCursor> cursor_;
-  std::uint64_t last_event_;  // loop time
+  StreamPing ping_;
   bool begun_ = false;
   bool over_ = false;
 };

@@ -205,9 +205,9 @@ std::string lane_of(const nlohmann::json& event) {
   return lane != event.end() && lane->is_string() && lane->get_ref<const std::string&>().size() <= kMaxName ? lane->get<std::string>() : "";
 }
 
-Result<ResponsesRequest> parse_responses_request(const nlohmann::json& event, const Limits& limits, ResponsesTransport transport) {
+Result<ResponsesRequest> parse_responses_request(const JsonBody& event, const Limits& limits, ResponsesTransport transport) {
   std::optional<Error> error;
-  JsonFields fields(event, "", error);
+  JsonFields fields(event.value, "", error);
   ResponsesRequest out;
   auto& engine = out.engine;
   engine.endpoint = messages::Endpoint::RESPONSES;
@@ -219,7 +219,7 @@ Result<ResponsesRequest> parse_responses_request(const nlohmann::json& event, co
   parse_common(fields, limits, engine);
   engine.sampling = parse_sampling(fields, limits);
   parse_logprobs(fields, engine.sampling);
-  parse_tools(fields, engine);
+  parse_tools(fields, event, engine);
   parse_metadata(fields);
   refuse_unsupported(fields, error);
   out.store = fields.boolean("store", true);
@@ -229,13 +229,13 @@ Result<ResponsesRequest> parse_responses_request(const nlohmann::json& event, co
   engine.stream = out.stream;
   if (error) return *error;
   out.continuable = out.store || transport == ResponsesTransport::kWebSocket;  // what goes with its connection is of no use over HTTP
-  out.echoed = echo(event, out);
+  out.echoed = echo(event.value, out);
   return out;
 }
 
-Result<ModelRequest> parse_input_tokens_request(const nlohmann::json& body, const Limits& limits) {
+Result<ModelRequest> parse_input_tokens_request(const JsonBody& body, const Limits& limits) {
   std::optional<Error> error;
-  JsonFields fields(body, "", error);
+  JsonFields fields(body.value, "", error);
   ResponsesRequest out;
   auto& engine = out.engine;
   engine.endpoint = messages::Endpoint::TOKENIZE;
@@ -243,7 +243,7 @@ Result<ModelRequest> parse_input_tokens_request(const nlohmann::json& body, cons
   engine.previous_response_id = fields.text("previous_response_id", kMaxName);
   engine.instructions = fields.text("instructions", kMaxInstructions);
   parse_input(fields, limits, error, out);
-  parse_tools(fields, engine);
+  parse_tools(fields, body, engine);
   refuse_unsupported(fields, error);
   if (error) return *error;
   return std::move(engine);

@@ -18,9 +18,9 @@ struct ResponsesRequest {
 std::string lane_of(const nlohmann::json& event);
 enum class ResponsesTransport { kHttp, kWebSocket };
 /// Errors (400) name the field and its limit.
-Result<ResponsesRequest> parse_responses_request(const nlohmann::json& event, const Limits& limits,
+Result<ResponsesRequest> parse_responses_request(const JsonBody& event, const Limits& limits,
                                                  ResponsesTransport transport = ResponsesTransport::kWebSocket);
 /// The body of POST /v1/responses/input_tokens: how many tokens its prompt would have.
-Result<ModelRequest> parse_input_tokens_request(const nlohmann::json& body, const Limits& limits);
+Result<ModelRequest> parse_input_tokens_request(const JsonBody& body, const Limits& limits);
 
 }  // namespace troupe::gateway

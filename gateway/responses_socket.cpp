@@ -36,21 +36,21 @@ void ResponsesSocket::message(WsOpcode opcode, std::string&& text) {
   try {
     on_event(*event);
   } catch (const std::exception&) {  // see Service::request
-    send_error(internal_error(), lane_of(*event));
+    send_error(internal_error(), lane_of(event->value));
   }
 }
 
-void ResponsesSocket::on_event(const nlohmann::json& event) {
-  auto type = event.find("type");
-  if (type != event.end() && *type == "response.create") return create(event);
-  if (type != event.end() && *type == "response.cancel") return cancel(event);
+void ResponsesSocket::on_event(const JsonBody& event) {
+  auto type = event.value.find("type");
+  if (type != event.value.end() && *type == "response.create") return create(event);
+  if (type != event.value.end() && *type == "response.cancel") return cancel(event.value);
   send_error(make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, "type must be \"response.create\" or \"response.cancel\"",
                         "type"),
-             lane_of(event));
+             lane_of(event.value));
 }
 
-void ResponsesSocket::create(const nlohmann::json& event) {
-  auto lane = lane_of(event);
+void ResponsesSocket::create(const JsonBody& event) {
+  auto lane = lane_of(event.value);
   auto request = parse_responses_request(event, service_.limits(), ResponsesTransport::kWebSocket);
   if (!request.ok()) return send_error(request.error(), lane);
   if (lanes_.contains(lane))

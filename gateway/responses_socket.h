@@ -30,8 +30,8 @@ class ResponsesSocket final : public Exchange {
     const std::string name;
     std::unique_ptr<EventCursor> cursor;
   };
-  void on_event(const nlohmann::json& event);
-  void create(const nlohmann::json& event);
+  void on_event(const JsonBody& event);
+  void create(const JsonBody& event);
   void cancel(const nlohmann::json& event);
   void send_error(const Error& error, const std::string& lane);
   /// Writes events of all lanes in turns while there is room, or all there are with `all`.

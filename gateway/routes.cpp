@@ -12,6 +12,9 @@
 namespace troupe::gateway {
 namespace {
 
+constexpr Field kStoredQuery[] = {fields::kStream, fields::kStartingAfter, fields::kIncludeStored};
+constexpr Field kItemsQuery[] = {fields::kListLimit, fields::kListOrder, fields::kListAfter, fields::kIncludeStored};
+
 constexpr std::size_t kKeyNameDigits = 8;  // of a key's hash, in the access log
 
 // clang-format off
@@ -33,10 +36,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/responses", Guard::kKey, endpoints::responses, "a WebSocket in Responses mode", "", ""},
     {"POST", "/v1/responses", Guard::kKey, endpoints::create_response, "answer a conversation, which may be kept and continued", "ResponseRequest", "Response", true},
     {"POST", "/v1/responses/input_tokens", Guard::kKey, endpoints::count_response_input, "how many tokens its prompt would have", "ResponseInputRequest", "InputTokens"},
-    {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response, "a stored response, or its stream from an event on", "", "Response", true},
+    {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response, "a stored response, or its stream from an event on", "", "Response", true, kStoredQuery},
     {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response, "forget it", "", "DeletedResponse"},
     {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response, "end it early", "", "Response"},
-    {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items, "what was asked", "", "InputItems"},
+    {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items, "what was asked", "", "InputItems", false, kItemsQuery},
     {"POST", "/tokenize", Guard::kKey, endpoints::tokenize, "token ids of a text or a conversation", "TokenizeRequest", "Tokens"},
     {"POST", "/detokenize", Guard::kKey, endpoints::detokenize, "text of token ids", "DetokenizeRequest", "DetokenizedText"},
     {"POST", "/apply-template", Guard::kKey, endpoints::apply_template, "a conversation as the model's template writes it", "TemplateRequest", "RenderedPrompt"},

@@ -3,6 +3,7 @@
 #include "gateway/access.h"
 #include "gateway/endpoints/endpoints.h"
 #include "gateway/http_request.h"
+#include "gateway/request_fields.h"
 
 #include <span>
 #include <string_view>
@@ -21,6 +22,7 @@ struct Route {
   std::string_view request;   // schema of the body (api_schemas.h); empty = none is read
   std::string_view response;  // schema of the answer, or its media type; empty = a WebSocket
   bool streams = false;       // may answer with server-sent events, too
+  std::span<const Field> query = {};
 };
 std::span<const Route> route_table();
 

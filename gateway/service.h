@@ -62,7 +62,7 @@ class Service final : public Application {
   /// The JSON body as `parser` has it. None: the error has been answered.
   template <class Request>
   std::optional<Request> parse(Connection& connection, const HttpRequest& request,
-                               Result<Request> (*parser)(const nlohmann::json&, const Limits&)) const {
+                               Result<Request> (*parser)(const JsonBody&, const Limits&)) const {
     auto body = parse_json_object(request.body, limits_.json_depth);
     if (!body.ok()) return answer_error(connection, body.error()), std::nullopt;
     auto parsed = parser(*body, limits_);

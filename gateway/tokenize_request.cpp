@@ -9,7 +9,7 @@ namespace {
 
 /// A reader of one body with what all of these have in common.
 struct Reading {
-  explicit Reading(const nlohmann::json& body) : fields(body, "", error) {
+  explicit Reading(const JsonBody& body) : fields(body.value, "", error) {
     out.engine.endpoint = messages::Endpoint::TOKENIZE;
     out.engine.model = fields.text(fields::kModel);
   }
@@ -31,7 +31,7 @@ std::string parse_text(JsonFields& fields, std::string_view name) {
 
 }  // namespace
 
-Result<TokenizeRequest> parse_tokenize_request(const nlohmann::json& body, const Limits& limits) {
+Result<TokenizeRequest> parse_tokenize_request(const JsonBody& body, const Limits& limits) {
   Reading reading(body);
   auto& [error, fields, out] = reading;
   bool content = fields.find("content") != nullptr, prompt = fields.find("prompt") != nullptr,
@@ -48,7 +48,7 @@ Result<TokenizeRequest> parse_tokenize_request(const nlohmann::json& body, const
   out.engine.add_special = llama || (vllm && (prompt || named_vllm));
   out.engine.parse_special = fields.boolean(fields::kParseSpecial);
   out.engine.generation_prompt = fields.boolean(fields::kAddGenerationPrompt);
-  parse_tools(fields, out.engine);
+  parse_tools(fields, body, out.engine);
   out.with_pieces = fields.boolean(fields::kWithPieces);
   out.with_strings = fields.boolean(fields::kReturnTokenStrs);
   out.engine.echo = out.with_pieces || out.with_strings;
@@ -56,7 +56,7 @@ Result<TokenizeRequest> parse_tokenize_request(const nlohmann::json& body, const
   return reading.result();
 }
 
-Result<TokenizeRequest> parse_detokenize_request(const nlohmann::json& body, const Limits&) {
+Result<TokenizeRequest> parse_detokenize_request(const JsonBody& body, const Limits&) {
   Reading reading(body);
   auto& fields = reading.fields;
   const auto* tokens = fields.find("tokens");
@@ -68,17 +68,17 @@ Result<TokenizeRequest> parse_detokenize_request(const nlohmann::json& body, con
   return reading.result();
 }
 
-Result<TokenizeRequest> parse_template_request(const nlohmann::json& body, const Limits& limits) {
+Result<TokenizeRequest> parse_template_request(const JsonBody& body, const Limits& limits) {
   Reading reading(body);
   reading.out.engine.items = parse_messages(reading.fields, limits, reading.error);
   reading.out.engine.generation_prompt = reading.fields.boolean(fields::kAddGenerationPrompt);
   reading.out.engine.echo = true;
-  parse_tools(reading.fields, reading.out.engine);
+  parse_tools(reading.fields, body, reading.out.engine);
   refuse_unsupported(reading.fields);
   return reading.result();
 }
 
-Result<TokenizeRequest> parse_count_request(const nlohmann::json& body, const Limits& limits) {
+Result<TokenizeRequest> parse_count_request(const JsonBody& body, const Limits& limits) {
   auto chat = parse_chat_request(body, limits);
   if (!chat.ok()) return chat.error();
   TokenizeRequest out{std::move(chat->engine)};

@@ -12,12 +12,12 @@ struct TokenizeRequest {
 };
 
 /// content (llama.cpp), prompt or messages (vLLM): exactly one of them. Errors (400) name the field and its limit.
-Result<TokenizeRequest> parse_tokenize_request(const nlohmann::json& body, const Limits& limits);
+Result<TokenizeRequest> parse_tokenize_request(const JsonBody& body, const Limits& limits);
 /// tokens.
-Result<TokenizeRequest> parse_detokenize_request(const nlohmann::json& body, const Limits& limits);
+Result<TokenizeRequest> parse_detokenize_request(const JsonBody& body, const Limits& limits);
 /// messages, add_generation_prompt.
-Result<TokenizeRequest> parse_template_request(const nlohmann::json& body, const Limits& limits);
+Result<TokenizeRequest> parse_template_request(const JsonBody& body, const Limits& limits);
 /// A chat request; only its prompt counts.
-Result<TokenizeRequest> parse_count_request(const nlohmann::json& body, const Limits& limits);
+Result<TokenizeRequest> parse_count_request(const JsonBody& body, const Limits& limits);
 
 }  // namespace troupe::gateway

@@ -14,8 +14,6 @@ namespace troupe::gateway::endpoints {
 namespace {
 
 constexpr std::string_view kPrefix = "/v1/responses/";
-constexpr std::int64_t kMostItems = 100;
-constexpr std::int64_t kItems = 20;
 
 /// {id} of /v1/responses/{id} and of /v1/responses/{id}/<rest>.
 std::string id_of(const HttpRequest& request) {
@@ -30,7 +28,7 @@ Error not_found(const std::string& id) {
                     "response_id");
 }
 
-Result<ResponsesRequest> parse_http_request(const nlohmann::json& body, const Limits& limits) {
+Result<ResponsesRequest> parse_http_request(const JsonBody& body, const Limits& limits) {
   return parse_responses_request(body, limits, ResponsesTransport::kHttp);
 }
 
@@ -96,8 +94,8 @@ void get_response(Service& service, Connection& connection, HttpRequest&& reques
   if (!run) return;
   std::optional<Error> error;
   QueryFields query(request, error);
-  bool stream = query.boolean("stream", false);
-  auto after = query.integer("starting_after", 0, INT64_MAX - 1, -1);
+  bool stream = query.boolean(fields::kStream);
+  auto after = query.integer(fields::kStartingAfter, -1);
   if (!stream && after >= 0) query.fail("starting_after", "needs stream=true");
   if (error) return service.answer_error(connection, *error);
   if (stream) return resume(service, connection, std::move(run), static_cast<std::uint64_t>(after + 1));
@@ -123,13 +121,12 @@ void response_input_items(Service& service, Connection& connection, HttpRequest&
   if (!run) return;
   std::optional<Error> error;
   QueryFields query(request, error);
-  auto limit = static_cast<std::size_t>(query.integer("limit", 1, kMostItems, kItems));
-  auto order = query.text("order", 256);
-  auto after = query.text("after", 256);
-  if (!order.empty() && order != "asc" && order != "desc") query.fail("order", "must be \"asc\" or \"desc\"");
+  auto limit = static_cast<std::size_t>(query.integer(fields::kListLimit));
+  auto order = query.choice(fields::kListOrder);
+  auto after = query.text(fields::kListAfter);
   if (error) return service.answer_error(connection, *error);
   auto items = nlohmann::json::parse(run->input_items());
-  if (order != "asc") std::reverse(items.begin(), items.end());
+  if (order == "desc") std::reverse(items.begin(), items.end());
   auto from = items.begin();
   if (!after.empty()) {
     from = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item["id"] == after; });

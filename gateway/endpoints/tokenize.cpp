@@ -107,13 +107,13 @@ std::string report_response_count(const TokenizeRequest&, messages::RequestFinis
   return count_text("response.input_tokens", message);
 }
 
-Result<TokenizeRequest> parse_response_input(const nlohmann::json& body, const Limits& limits) {
+Result<TokenizeRequest> parse_response_input(const JsonBody& body, const Limits& limits) {
   auto engine = parse_input_tokens_request(body, limits);
   if (!engine.ok()) return engine.error();
   return TokenizeRequest{.engine = std::move(*engine)};
 }
 
-using Parse = Result<TokenizeRequest> (*)(const nlohmann::json&, const Limits&);
+using Parse = Result<TokenizeRequest> (*)(const JsonBody&, const Limits&);
 
 void answer(Service& service, Connection& connection, const HttpRequest& request, const Caller& caller, Parse parse, Report report) {
   auto parsed = service.parse(connection, request, parse);

@@ -40,6 +40,28 @@ Value tool_call_value(const ToolCall& call) {
   return Value(std::move(dict));
 }
 
+/// The same for a tool as the Responses API has it, without a level between. Models were trained on the order of that API's documentation.
+Value tool_value(const Value& tool) {
+  const Dict* flat = tool.dict();
+  if (flat == nullptr || flat->find("function") != nullptr || flat->find("name") == nullptr) return tool;
+  Dict function, dict;
+  for (const char* name : {"name", "description", "parameters", "strict"})
+    if (const Value* value = flat->find(name)) function.set(key(name), *value);
+  for (const auto& [name, value] : flat->entries())
+    if (name.bytes() != "type") function.set(name, value);
+  dict.set(key("type"), jinja::template_text("function"));
+  dict.set(key("function"), Value(std::move(function)));
+  return Value(std::move(dict));
+}
+
+Value tools_value(const std::string& tools_json) {
+  Value tools = jinja::from_json(tools_json, kMaxJsonDepth);
+  if (tools.list() == nullptr) return tools;
+  jinja::List list;
+  for (const Value& tool : *tools.list()) list.push_back(tool_value(tool));
+  return Value(std::move(list));
+}
+
 Value message_value(const ChatMessage& message) {
   Dict dict;
   dict.set(key("role"), caller_text(message.role));
@@ -98,7 +120,7 @@ Result<std::vector<TextPiece>> ChatTemplate::render(std::span<const ChatMessage>
                                                     const std::string& tools_json) const {
   Value tools(jinja::None{});
   try {
-    if (!tools_json.empty()) tools = jinja::from_json(tools_json, kMaxJsonDepth);
+    if (!tools_json.empty()) tools = tools_value(tools_json);
   } catch (const jinja::TemplateError& error) {
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kInvalidValue, std::string("tools: ") + error.what(), "tools");
   }

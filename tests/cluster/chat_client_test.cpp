@@ -110,8 +110,15 @@ TEST_CASE("addresses") {
   CHECK(good("http://host/base") == "host:80/base");
   CHECK(good("[::1]:99") == "[::1]:99");
   for (const char* url :
-       {"", "http://", "https://x", "http://x:0", "http://x:70000", "http://x:", "http://a b", "http://[::1", "http://x:1y"})
+       {"", "http://", "ftp://x", "http://x:0", "http://x:70000", "http://x:", "http://a b", "http://[::1", "http://x:1y"})
     CHECK_FALSE(parse_url(url).ok());
+  CHECK(good("HTTP://host:1") == "host:1");
+  for (const char* url : {"https://x", "HTTPS://x:8443/v1"}) {  // or a key would go to the port in the clear
+    auto refused = parse_url(url);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().client_text.find(url) != std::string::npos);
+    CHECK(refused.error().client_text.find("TLS") != std::string::npos);
+  }
   // Port 1 of loopback is not served by anybody here.
   auto refused = HttpStream::open({"127.0.0.1", "1", ""}, "GET", "/", "");
   REQUIRE_FALSE(refused.ok());

@@ -1,4 +1,5 @@
 """Chat templates end to end: roles and tools that clients send, refusals of a template, templates that are broken."""
+import json
 import os
 import subprocess
 import tempfile
@@ -11,6 +12,10 @@ TOOL_TALK = [{"role": "system", "content": "Be brief."}, {"role": "user", "conte
              {"role": "assistant", "content": None, "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "c1", "content": "21 degrees"}]
 NO_SYSTEM = ("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
              "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{{ '<|im_start|>assistant\\n' }}")
+
+SHOWS_TOOLS = ("{% for t in tools or [] %}tool {{ t | tojson }}\n{% endfor %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+               "{% for c in m.tool_calls or [] %}call {{ c.function.arguments | tojson }}\n{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}"
+               "{{ '<|im_start|>assistant\n' }}")
 
 
 def with_template(folder, template):
@@ -37,6 +42,57 @@ class Roles(ServerTest):
             status, answer, _ = self.server.post("/v1/chat/completions", {"messages": [message]})
             self.assertEqual(status, 400, answer)
             self.assertIn("messages[0].", answer["error"]["message"])
+
+
+class Tools(unittest.TestCase):
+    """What a client says of its tools reaches the template in the client's order, by every endpoint."""
+    FUNCTION = {"name": "weather", "description": "Weather of a town.",
+                "parameters": {"type": "object", "required": ["town"], "properties": {"town": {"type": "string"}, "day": {"type": "string"}}}}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(model=with_template(cls.folder.name, SHOWS_TOOLS))
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.server.stop()
+        finally:
+            cls.server.kill()
+            cls.folder.cleanup()
+
+    def good(self, path, **body):
+        status, answer, _ = self.server.post(path, body, timeout=30)
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def test_keys_in_an_odd_order(self):
+        tool = {"function": {"parameters": {"zeta": 1, "alpha": {"b": 2.0, "a": "\u00e9"}}, "name": "f"}, "type": "function"}
+        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"zeta": 1, "alpha": [{"b": 1, "a": 2}]}'}}
+        prompt = self.good("/apply-template", messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call]}], tools=[tool])
+        self.assertIn("tool " + json.dumps(tool, ensure_ascii=False) + "\n", prompt["prompt"])
+        self.assertIn("call " + call["function"]["arguments"] + "\n", prompt["prompt"])
+
+    def test_the_same_tool_by_chat_and_by_responses(self):
+        asked, greedy = [{"role": "user", "content": "Weather in Ulm?"}], {"temperature": 0}
+        chat = self.good("/v1/chat/completions", messages=asked, tools=[{"type": "function", "function": self.FUNCTION}], max_tokens=24, **greedy)
+        for flat in ({"type": "function", **self.FUNCTION}, {**dict(reversed(self.FUNCTION.items())), "type": "function"}):
+            answer = self.good("/v1/responses", input=asked, tools=[flat], max_output_tokens=24, **greedy)
+            self.assertEqual(answer["usage"]["input_tokens"], chat["usage"]["prompt_tokens"])
+            self.assertEqual(answer["output"][0]["content"][0]["text"], chat["choices"][0]["message"]["content"])
+            self.assertEqual(self.good("/v1/responses/input_tokens", input=asked, tools=[flat])["input_tokens"], chat["usage"]["prompt_tokens"])
+        bare = self.good("/v1/chat/completions", messages=asked, max_tokens=1)
+        self.assertGreater(chat["usage"]["prompt_tokens"], bare["usage"]["prompt_tokens"] + 20)
+
+    def test_a_tool_with_a_hundred_thousand_keys(self):
+        asked, many = [{"role": "user", "content": "Hi"}], {f"k{i}": 1 for i in range(100000, 0, -1)}
+        tool = {"type": "function", "function": {"name": "f", "parameters": many}}
+        self.assertIn('"k100000": 1, "k99999": 1, ', self.good("/apply-template", messages=asked, tools=[tool])["prompt"])
+        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": json.dumps(many)}}
+        self.assertIn('"k2": 1, "k1": 1}', self.good("/apply-template", messages=asked + [{"role": "assistant", "tool_calls": [call]}])["prompt"])
+        status, answer, _ = self.server.post("/v1/responses", {"input": "Hi", "tools": [{"type": "function", "name": "f", **many}]}, timeout=30)
+        self.assertEqual(status, 400, answer)  # too long for the context
 
 
 class OtherTemplates(unittest.TestCase):

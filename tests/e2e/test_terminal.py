@@ -67,6 +67,7 @@ class Terminal(ServerTest):
         url = self.server.url
         for arguments, word in ((("--url", url), "no prompt"), (("--url", url, "--prompt", ""), "no prompt"), (("--prompt", "x"), "--url"),
                                 (("--url", "http://127.0.0.1:1", "--prompt", "x"), "cannot connect"),
+                                (("--url", url.replace("http:", "https:"), "--prompt", "x"), "TLS"),
                                 (("--url", url, "--prompt", "x", "--raw", "--system", "y"), "--raw"),
                                 (("--url", url, "--prompt", "x", "--temperature", "9"), "--temperature"),
                                 (("/no/such.gguf", "--prompt", "x"), "/no/such.gguf")):

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <set>
 
@@ -150,6 +151,47 @@ TEST_CASE("what is described is what is enforced: bounds are good, beyond them a
   CHECK(checked > 300);
 }
 
+TEST_CASE("queries that are described are read: a bad value is a 400 that names the field") {
+  RunningGateway running;
+  TestClient client(running.port());
+  auto id = client.post("/v1/responses", R"({"input":"words=1"})").json()["id"].get<std::string>();
+  std::size_t checked = 0;
+  for (const auto& route : route_table()) {
+    auto url = openapi_path(route);
+    auto described = openapi_document(Limits{})["paths"][url]["get"]["parameters"];
+    if (auto at = url.find("{id}"); at != url.npos) url.replace(at, 4, id);
+    for (const auto& field : route.query) {
+      std::string name(name_of(field));
+      INFO(url << " " << name);
+      CHECK(std::count_if(described.begin(), described.end(),
+                          [&](const json& row) { return row["name"] == name && row["in"] == "query"; }) == 1);
+      if (ignored(help_of(field))) continue;
+      auto get = [&](const json& value) {
+        auto text = value.is_string() ? value.get<std::string>() : value.dump();
+        for (auto blank = text.find(' '); blank != text.npos; blank = text.find(' ')) text[blank] = '+';
+        return client.get(url + "?" + name + "=" + text);
+      };
+      auto schema = schema_of(field, Limits{});
+      if (schema.contains("default") && schema["default"] != true) CHECK(get(schema["default"]).status == 200);
+      std::vector<json> bad = samples_of(schema).bad;
+      for (const auto& value : bad) {
+        if (value.is_structured() || value == "true" || value == 1 || value == "1" || (value == 7 && schema.value("type", "") == "string"))
+          continue;  // of which every text of a query is, or may be, one
+        INFO(value.dump().substr(0, 100));
+        auto answer = get(value);
+        CHECK(answer.status == 400);
+        CHECK(answer.json()["error"]["param"] == name);
+        checked++;
+      }
+      if (schema.value("type", "") == "boolean") {
+        CHECK(get("maybe").json()["error"]["param"] == name);
+        checked++;
+      }
+    }
+  }
+  CHECK(checked >= 8);
+}
+
 // R18: a body that is JSON but no object was a 500. R06: one in another encoding ended the process while its error was written.
 TEST_CASE("bodies that are no JSON object are a 400 on every route that reads one, without an echo") {
   RunningGateway running;
@@ -219,4 +261,6 @@ TEST_CASE("the page of the API names every route and every field") {
   for (const auto& route : route_table()) CHECK(page.find("`" + std::string(route.method) + " " + openapi_path(route) + "`") != page.npos);
   for (const auto& request : request_schemas())
     for (const auto& field : request.fields) CHECK(page.find("| `" + std::string(name_of(field)) + "` |") != page.npos);
+  for (const auto& route : route_table())
+    for (const auto& field : route.query) CHECK(page.find("| `" + std::string(name_of(field)) + "` |") != page.npos);
 }

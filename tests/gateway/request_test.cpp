@@ -41,6 +41,26 @@ TEST_CASE("bodies that are no JSON object are refused without an echo") {
   CHECK(chat(brackets).ok());  // brackets inside a string are no nesting
 }
 
+TEST_CASE("fields as the client wrote them") {
+  const std::string text =
+      "\xef\xbb\xbf { \"a\" : \"}]\\\"{\", \"tools\":[1],\"b\":{\"tools\":2} ,\r\n\"c\":-1e5,\"\\u0074ools\" :\t[ "
+      "{\"z\":\"\\\\\",\"a\":[{}]} ] , \"last\":null}";
+  auto body = parse_json_object(text, 64);
+  REQUIRE(body.ok());
+  CHECK(body->text_of("tools") == "[ {\"z\":\"\\\\\",\"a\":[{}]} ] ");  // of equal keys the last one
+  for (const auto& [name, value] : body->value.items()) CHECK(json::parse(body->text_of(name)) == value);
+  for (const char* absent : {"", "z", "tool", "toolss"}) CHECK(body->text_of(absent).empty());
+  CHECK(parse_json_object("{}", 64)->text_of("a").empty());
+}
+
+TEST_CASE("tools reach the engine in the client's words") {
+  const std::string tools = R"([{"type":"function", "function":{"name":"f","description":"d","parameters":{"z":1,"a":2.0}}}])";
+  CHECK(chat_with(R"("tools":)" + tools)->engine.tools_json == tools);
+  const std::string flat = R"([{"type":"function","strict":true,"name":"f","parameters":{"z":1,"a":2}}])";
+  CHECK(responses(R"({"input":"x","tools":)" + flat + "}")->engine.tools_json == flat);
+  CHECK(chat_with(R"("tools":[])")->engine.tools_json.empty());
+}
+
 TEST_CASE("a full chat request") {
   auto result =
       chat(R"({"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":[{"type":"text","text":"a"},

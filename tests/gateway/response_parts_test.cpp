@@ -58,7 +58,7 @@ TEST_CASE("queries are decoded and checked") {
 namespace {
 
 std::optional<Error> fault(const std::string& fields, ResponsesTransport transport = ResponsesTransport::kHttp) {
-  auto parsed = parse_responses_request(json::parse("{\"input\":\"x\"," + fields + "}"), Limits{}, transport);
+  auto parsed = parse_responses_request(*parse_json_object("{\"input\":\"x\"," + fields + "}", 64), Limits{}, transport);
   return parsed.ok() ? std::nullopt : std::optional(parsed.error());
 }
 
@@ -109,9 +109,10 @@ TEST_CASE("fields that change nothing here are taken") {
 }
 
 TEST_CASE("what a Responses request becomes") {
-  auto parsed = parse_responses_request(json::parse(R"({"input":[{"role":"user","content":"hi"},
+  auto parsed = parse_responses_request(*parse_json_object(R"({"input":[{"role":"user","content":"hi"},
     {"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"ho"}]}],
-    "include":["message.output_text.logprobs"],"prompt_cache_options":{"prewarm":true},"store":false})"),
+    "include":["message.output_text.logprobs"],"prompt_cache_options":{"prewarm":true},"store":false})",
+                                                           64),
                                         Limits{}, ResponsesTransport::kHttp);
   REQUIRE(parsed.ok());
   CHECK_FALSE(parsed->generate);
@@ -122,7 +123,7 @@ TEST_CASE("what a Responses request becomes") {
   REQUIRE(parsed->input_items.size() == 2);
   CHECK(parsed->input_items[0]["content"][0] == json{{"type", "input_text"}, {"text", "hi"}});
   CHECK(parsed->input_items[1]["id"] == "msg_1");
-  auto socket = parse_responses_request(json::parse(R"({"input":"x","store":false})"), Limits{}, ResponsesTransport::kWebSocket);
+  auto socket = parse_responses_request(*parse_json_object(R"({"input":"x","store":false})", 64), Limits{}, ResponsesTransport::kWebSocket);
   REQUIRE(socket.ok());
   CHECK(socket->continuable);
   CHECK(socket->stream);

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from checks import check, exit_code
+
 BINARY = sys.argv[1]
 TLS = sys.argv[2:] == ["tls"]
 LIMITS = {"HEAD_MS": "900", "BODY_MS": "900", "IDLE_MS": "1500", "STALL_MS": "1500", "LINGER_MS": "500", "DRAIN_MS": "1500",
@@ -35,17 +37,6 @@ KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 GONE = (ConnectionError, ssl.SSLError)
 CONTEXT = ssl._create_unverified_context()  # the server makes its certificate itself
-
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    if ok:
-        passed += 1
-    else:
-        failed += 1
-        print("FAIL", name, str(detail)[:300], flush=True)
 
 
 class Server:
@@ -747,5 +738,4 @@ try:
 finally:
     if server.process.poll() is None:
         server.process.kill()
-print(f"{passed} passed, {failed} failed")
-sys.exit(1 if failed or passed < 960 else 0)
+sys.exit(exit_code(960))

@@ -8,18 +8,10 @@ import struct
 import subprocess
 import sys
 
+from checks import check, exit_code
+
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MASK = b"\x5a\x11\xc3\x7e"
-passed = failed = 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    if ok:
-        passed += 1
-    else:
-        failed += 1
-        print("FAIL", name, str(detail)[:200], flush=True)
 
 
 def frame(opcode, data=b"", fin=True, reserved=0, masked=True, length_bytes=None):
@@ -265,5 +257,4 @@ finally:
     server.terminate()
     code = server.wait(20)
 check("the server ends well", code == 0, code)
-print(f"{passed} passed, {failed} failed")
-sys.exit(1 if failed else 0)
+sys.exit(exit_code())

@@ -10,6 +10,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 namespace troupe::text::jinja {
 namespace {
@@ -125,46 +127,73 @@ Text to_json(const Value& value, const JsonStyle& style, std::size_t line) {
 }
 
 namespace {
-Value converted(const nlohmann::ordered_json& json, std::size_t depth_left) {
-  if (json.is_string()) return Value(Text(json.get_ref<const std::string&>(), Origin::kCaller));
-  if (json.is_boolean()) return Value(json.get<bool>());
-  if (json.is_number_integer()) {
-    if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return Value(json.get<double>());
-    return Value(json.get<std::int64_t>());
-  }
-  if (json.is_number()) return Value(json.get<double>());
-  if (!json.is_structured()) return Value(None{});
-  if (depth_left == 0) throw TemplateError(1, "JSON nests too deeply");
-  if (json.is_array()) {
-    List list;
-    for (const auto& element : json) list.push_back(converted(element, depth_left - 1));
-    return Value(std::move(list));
-  }
-  Dict dict;
-  for (const auto& [key, value] : json.items()) dict.set(Text(key, Origin::kCaller), converted(value, depth_left - 1));
-  return Value(std::move(dict));
-}
-
-/// Refuses nesting before a tree is built, whose destruction would recurse.
-class DepthGuard {
+/// Makes values of what the reader finds. No tree of JSON stands between: such trees sort an object's keys, or search them one by one.
+class ValueMaker final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit DepthGuard(std::size_t limit) : limit_(limit) {}
-  bool operator()(int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) const {
-    if (depth > 0 && static_cast<std::size_t>(depth) > limit_) throw TemplateError(1, "JSON nests deeper than " + std::to_string(limit_));
+  explicit ValueMaker(std::size_t max_depth) : max_depth_(max_depth) {}
+  Value take() { return std::move(result_); }
+
+  bool null() override { return put(Value(None{})); }
+  bool boolean(bool value) override { return put(Value(value)); }
+  bool number_integer(std::int64_t value) override { return put(Value(value)); }
+  bool number_unsigned(std::uint64_t value) override {
+    return put(value > std::uint64_t{INT64_MAX} ? Value(static_cast<double>(value)) : Value(static_cast<std::int64_t>(value)));
+  }
+  bool number_float(double value, const std::string&) override { return put(Value(value)); }
+  bool string(std::string& value) override { return put(Value(Text(std::move(value), Origin::kCaller))); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }
+  bool key(std::string& name) override {
+    open_.back().key = Text(std::move(name), Origin::kCaller);
+    return true;
+  }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override {
+    return close([](Container& container) { return Value(std::move(container.dict)); });
+  }
+  bool end_array() override {
+    return close([](Container& container) { return Value(std::move(container.list)); });
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+ private:
+  struct Container {
+    List list;
+    Dict dict;
+    std::optional<Text> key;  // of an object's next value
+  };
+
+  bool open() {
+    // Refused before it is built: its destruction would recurse.
+    if (open_.size() == max_depth_) throw TemplateError(1, "JSON nests deeper than " + std::to_string(max_depth_));
+    open_.emplace_back();
+    return true;
+  }
+  bool close(Value (*made)(Container&)) {
+    Value value = made(open_.back());
+    open_.pop_back();
+    return put(std::move(value));
+  }
+  bool put(Value value) {
+    if (open_.empty())
+      result_ = std::move(value);
+    else if (open_.back().key)
+      open_.back().dict.set(*std::exchange(open_.back().key, std::nullopt), std::move(value));
+    else
+      open_.back().list.push_back(std::move(value));
     return true;
   }
 
- private:
-  std::size_t limit_;
+  const std::size_t max_depth_;
+  std::vector<Container> open_;
+  Value result_;
 };
 }  // namespace
 
 Value from_json(std::string_view json, std::size_t max_depth) {
-  try {
-    return converted(nlohmann::ordered_json::parse(json, DepthGuard(max_depth)), max_depth);
-  } catch (const nlohmann::json::exception&) {
-    throw TemplateError(1, "a value is no JSON");
-  }
+  ValueMaker maker(max_depth);
+  if (!nlohmann::json::sax_parse(json, &maker)) throw TemplateError(1, "a value is no JSON");
+  return maker.take();
 }
 
 }  // namespace troupe::text::jinja

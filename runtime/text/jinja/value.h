@@ -121,7 +121,8 @@ struct JsonStyle {
   bool ascii_only = false, sorted_keys = false;
 };
 Text to_json(const Value& value, const JsonStyle& style, std::size_t line);
-/// JSON text of a caller as a value; strings and keys are the caller's. Throws TemplateError: no JSON, or nested deeper than `max_depth`.
+/// JSON text of a caller as a value, its keys in the caller's order; strings and keys are the caller's. Throws TemplateError: no JSON, or
+/// nested deeper than `max_depth`.
 Value from_json(std::string_view json, std::size_t max_depth);
 
 }  // namespace troupe::text::jinja

@@ -71,6 +71,16 @@ TEST_CASE("names and model tokens reach the template") {
   CHECK(joined(*compiled("{% if tools %}t{% elif tools is none %}n{% endif %}")->render({}, false)) == "n");
 }
 
+TEST_CASE("tools keep the client's order; those of the Responses API get the shape and the order of chat completions") {
+  const auto templ = compiled("{% for t in tools %}{{ t | tojson }}{% endfor %}");
+  const auto shown = [&](const std::string& tools) { return joined(*templ->render({}, false, tools)); };
+  const std::string odd = R"({"function": {"parameters": {"z": 1, "a": 2}, "name": "f"}, "type": "function"})";
+  CHECK(shown("[" + odd + "]") == odd);
+  CHECK(shown(R"([{"strict": true, "x": 1, "parameters": {"z": 1, "a": 2}, "type": "function", "description": "d", "name": "f"}])") ==
+        R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"z": 1, "a": 2}, "strict": true, "x": 1}})");
+  CHECK(shown(R"([{"type": "function", "name": "f"}, 7])") == R"({"type": "function", "function": {"name": "f"}}7)");
+}
+
 TEST_CASE("tools, their calls and their results reach the template") {
   const auto templ = compiled(
       "{% for t in tools or [] %}{{ t.function.name }}:{{ t | tojson }}\n{% endfor %}"

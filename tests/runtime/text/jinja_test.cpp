@@ -191,6 +191,20 @@ TEST_CASE("limits end what would not end") {
   }
 }
 
+TEST_CASE("a caller's JSON keeps the order of its keys, however many; of equal ones the last value counts") {
+  const JsonStyle style{.between_items = Text(",", Origin::kTemplate), .between_key_and_value = Text(":", Origin::kTemplate)};
+  const auto again = [&](const std::string& json) { return to_json(from_json(json, 8), style, 1).bytes(); };
+  for (const char* json : {R"({"b":{"z":1,"a":[{"y":null,"x":[]}]},"a":{}})", "[]", "3", R"([[[["x"]]]])"}) CHECK(again(json) == json);
+  CHECK(again(R"({"b":[1],"a":2,"b":{"c":3}})") == R"({"b":{"c":3},"a":2})");
+  std::string many = "{";
+  for (int i = 100'000; i > 0; --i) many += "\"k" + std::to_string(i) + "\":1,";
+  many.back() = '}';
+  CHECK(again(many) == many);
+  CHECK(from_json("[[[[[[[[]]]]]]]]", 8).depth() == 8);
+  CHECK_THROWS_AS(from_json("[[[[[[[[[]]]]]]]]]", 8), TemplateError);
+  for (const char* broken : {"[1", "[1]]", "{\"a\"}", "{\"a\":1,}", "1 2"}) CHECK_THROWS_AS(from_json(broken, 8), TemplateError);
+}
+
 TEST_CASE("deep nesting is refused, not recursed into") {
   const auto repeated = [](const std::string& part, std::size_t times) {
     std::string out;
