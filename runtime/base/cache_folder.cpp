@@ -60,6 +60,11 @@ void remove_abandoned(const fs::path& path, fs::file_time_type touched) {
   if (locked || (no_locks && fs::file_time_type::clock::now() - touched > kAbandoned)) ::unlink(path.c_str());
 }
 
+bool is_locked(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 /// "<32 hex digits><suffix>": whatever else lies in the folder is somebody else's.
 bool is_key_name(std::string_view name, std::string_view suffix) {
   constexpr std::size_t kDigits = 2 * sizeof(Hash128);
@@ -74,7 +79,7 @@ Hash128 record_checksum(const std::string& name, std::span<const std::byte> byte
 
 }  // namespace
 
-Status CacheFolder::make_folder() const {
+Status CacheFolder::make() const {
   fs::path made;
   for (const fs::path& part : path_) {
     made /= part;
@@ -103,7 +108,7 @@ Descriptor CacheFolder::open(const std::string& name) const {
 
 Status CacheFolder::replace(const std::string& name, const std::function<bool(const Descriptor&)>& write) const {
   if (path_.empty()) return make_error(ErrorClass::kStorageFailed, ErrorReason::kFileUnreadable, "there is no cache folder");
-  if (auto status = make_folder(); !status) return status;
+  if (auto status = make(); !status) return status;
   const fs::path target = path_ / name;
   fs::path unfinished;
   Descriptor file;
@@ -175,7 +180,7 @@ void CacheFolder::trim(std::string_view suffix, std::uint64_t max_bytes, std::si
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     bytes += found[i].bytes;
-    if (i > 0 && (bytes > max_bytes || i >= max_files)) fs::remove(found[i].path, error);
+    if (i > 0 && (bytes > max_bytes || i >= max_files) && !is_locked(found[i].path)) fs::remove(found[i].path, error);
   }
 }
 

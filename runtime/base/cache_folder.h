@@ -24,6 +24,8 @@ class CacheFolder {
   explicit CacheFolder(std::filesystem::path path) : path_(std::move(path)) {}
   explicit operator bool() const { return !path_.empty(); }
   const std::filesystem::path& path() const { return path_; }
+  /// Makes the folder, if it is not there.
+  Status make() const;
 
   /// For reading; counts as a use. None if it is absent, no regular file, or other users could have written it.
   Descriptor open(const std::string& name) const;
@@ -32,14 +34,14 @@ class CacheFolder {
   /// Small things, with a checksum of their own; at most 64 KiB.
   std::optional<std::vector<std::byte>> record(const std::string& name) const;
   Status keep_record(const std::string& name, std::span<const std::byte> bytes) const;
-  /// Of the files named "<32 hex digits><suffix>", keeps those that were used last, up to both limits (the very last one always), and
-  /// deletes the others; also what writers that died have left. Nothing else: the folder may hold files of others.
+  /// Of the files named "<32 hex digits><suffix>", keeps those that were used last, up to both limits (the very last one always, and those
+  /// that somebody has locked), and deletes the others; also what writers that died have left. Nothing else: the folder may hold files of
+  /// others.
   void trim(std::string_view suffix, std::uint64_t max_bytes, std::size_t max_files) const;
   /// Bytes that this user may still write there; 0 if unknown.
   std::uint64_t free_bytes() const;
 
  private:
-  Status make_folder() const;
   std::filesystem::path path_;
 };
 

@@ -1,0 +1,175 @@
+#include "runtime/exec/tier_mover.h"
+
+#include "messages/error_reasons.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+namespace troupe::exec {
+namespace {
+
+std::size_t common_block_bytes(const TierMover::Stores& stores) {
+  std::size_t bytes = 0;
+  for (const TierStore* store : stores) {
+    if (store == nullptr) continue;
+    TROUPE_CHECK(bytes == 0 || bytes == store->block_bytes());
+    bytes = store->block_bytes();
+  }
+  TROUPE_CHECK(bytes > 0);
+  return bytes;
+}
+
+Status not_done(const char* why) { return make_error(ErrorClass::kCancelled, ErrorReason::kCancelled, why); }
+
+}  // namespace
+
+TierMover::TierMover(const Stores& stores, std::size_t most_moves)
+    : stores_(stores),
+      block_bytes_(common_block_bytes(stores)),
+      most_moves_(most_moves),
+      staging_(std::max<std::size_t>(kBatchBytes / block_bytes_, 1) * block_bytes_),
+      thread_([this] { run(); }) {}
+
+TierMover::~TierMover() {
+  {
+    const std::lock_guard guard(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+TierMover::Ticket TierMover::submit(MoveOrder order) {
+  TROUPE_CHECK(order.keys.size() == order.moves.size() && order.finished);
+  auto work = std::make_shared<Work>();
+  work->order = std::move(order);
+  Ticket ticket = 0;
+  {
+    const std::lock_guard guard(mutex_);
+    if (work->order.moves.size() > most_moves_ - queued_moves_) return 0;
+    queued_moves_ += work->order.moves.size();
+    ticket = work->ticket = ++last_ticket_;
+    (work->order.background ? background_ : urgent_).push_back(std::move(work));
+  }
+  wake_.notify_one();
+  return ticket;
+}
+
+void TierMover::post(std::function<void()> task) {
+  auto work = std::make_shared<Work>();
+  work->task = std::move(task);
+  {
+    const std::lock_guard guard(mutex_);
+    background_.push_back(std::move(work));  // behind all that waits there, and what is urgent goes first anyway
+  }
+  wake_.notify_one();
+}
+
+void TierMover::cancel(Ticket ticket) {
+  const std::lock_guard guard(mutex_);
+  for (auto* queue : {&urgent_, &background_})
+    for (const auto& work : *queue)
+      if (work->ticket == ticket && ticket != 0) work->cancelled = true;
+}
+
+void TierMover::cancel_all() {
+  const std::lock_guard guard(mutex_);
+  for (auto* queue : {&urgent_, &background_})
+    for (const auto& work : *queue) work->cancelled = !work->task;
+}
+
+/// A set stays at the head of its queue until its last batch has run.
+void TierMover::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (urgent_.empty() && background_.empty()) {
+      lock.unlock();
+      for (TierStore* store : stores_)
+        if (store != nullptr) store->tidy();
+      lock.lock();
+      wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || !background_.empty(); });
+      if (urgent_.empty() && background_.empty()) return;  // and nothing is left to be told
+    }
+    auto& queue = urgent_.empty() ? background_ : urgent_;
+    const std::shared_ptr<Work> work = queue.front();
+    const bool cancelled = work->cancelled || stop_;
+    lock.unlock();
+    if (work->task)
+      work->task();
+    else if (cancelled)
+      fail_rest(*work, "the moves were cancelled");
+    else if (work->next < work->order.moves.size())
+      run_batch(*work);
+    lock.lock();
+    if (!work->task && work->next < work->order.moves.size()) continue;
+    queue.pop_front();
+    queued_moves_ -= work->order.moves.size();
+    if (work->task) continue;
+    lock.unlock();
+    work->order.finished(std::move(work->done));
+    lock.lock();
+  }
+}
+
+/// The next moves between one pair of tiers, as many as fit in the staging memory.
+void TierMover::run_batch(Work& work) {
+  const auto& moves = work.order.moves;
+  const std::size_t first = work.next, most = staging_.size() / block_bytes_;
+  std::size_t count = 0;
+  while (first + count < moves.size() && count < most && moves[first + count].from == moves[first].from &&
+         moves[first + count].to == moves[first].to)
+    ++count;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    move(work, first, count);
+  } catch (const std::exception& broken) {  // no memory, say; this thread is no actor that could die for it
+    for (std::size_t i = first; i < first + count; ++i) fail(work, i, not_done(broken.what()));
+  }
+  const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  work.done.micros += static_cast<std::uint32_t>(spent);
+  work.next = first + count;
+}
+
+void TierMover::move(Work& work, std::size_t first, std::size_t count) {
+  const auto store_of = [this](Tier tier) {
+    const auto index = static_cast<std::size_t>(tier);
+    return index < stores_.size() ? stores_[index] : nullptr;
+  };
+  TierStore* const source = store_of(work.order.moves[first].from);
+  TierStore* const target = store_of(work.order.moves[first].to);
+  if (source == nullptr || target == nullptr) {
+    for (std::size_t i = first; i < first + count; ++i) fail(work, i, not_done("this rank has no such tier"));
+    return;
+  }
+  reads_.clear();
+  writes_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const plan::BlockMove& move = work.order.moves[first + i];
+    const bool whole = move.tokens == kBlockTokens;  // a part of a block has no key
+    reads_.push_back({move.source, whole ? work.order.keys[first + i] : BlockKey{}, staging_.data() + i * block_bytes_, false});
+  }
+  const Status read = source->get(reads_);
+  for (std::size_t i = 0; i < count; ++i)
+    if (reads_[i].done) writes_.push_back({work.order.moves[first + i].target, reads_[i].key, reads_[i].to, false});
+  const Status written = target->put(writes_);
+  for (std::size_t i = 0, w = 0; i < count; ++i) {
+    if (!reads_[i].done)
+      fail(work, first + i, read);
+    else if (!writes_[w++].done)
+      fail(work, first + i, written);
+    else
+      work.done.bytes += block_bytes_;
+  }
+}
+
+void TierMover::fail(Work& work, std::size_t index, const Status& why) {
+  work.done.failed.push_back(static_cast<std::uint32_t>(index));
+  if (!why && !work.done.error) work.done.error = why.error();
+}
+
+void TierMover::fail_rest(Work& work, const char* why) {
+  for (; work.next < work.order.moves.size(); ++work.next) fail(work, work.next, not_done(why));
+}
+
+}  // namespace troupe::exec
