@@ -42,11 +42,9 @@ class DiskStore final : public TierStore {
   Status open_file();
   Status take_file(base::Descriptor file, bool writable);
   Status start_empty(const char* why);
-  bool cut();
   void read_records();
 
   bool write_run(std::span<BlockWrite> run);
-  bool read_run(std::span<BlockRead> run);
   bool check(BlockRead& read);
   bool write_records(BlockId first, std::size_t count);
   void forget(BlockId first, std::size_t count);
@@ -66,8 +64,7 @@ class DiskStore final : public TierStore {
   UseClock clock_;
   std::vector<DiskRecord> records_;
   std::vector<bool> stale_chunks_;                      // whose stamps in the file are old
-  std::array<std::byte, DiskLayout::kPage> padding_{};  // zeros to write; what is read between blocks goes to `waste_`
-  std::array<std::byte, DiskLayout::kPage> waste_{};
+  std::array<std::byte, DiskLayout::kPage> padding_{};  // zeros behind a block
   std::vector<iovec> vectors_;
 };
 

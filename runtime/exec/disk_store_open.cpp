@@ -90,17 +90,10 @@ Status DiskStore::take_file(base::Descriptor file, bool writable) {
   if (!base::read_at(file_, 0, bytes)) return start_empty("too short");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (const char* fault = layout_.fault_of(head)) return start_empty(fault);
-  if (writable_ && size > layout_.file_bytes(blocks_) && !cut()) return failed("cannot be made smaller");
+  if (writable_ && size > layout_.file_bytes(blocks_) && ::ftruncate(file_.get(), static_cast<off_t>(layout_.file_bytes(blocks_))) != 0)
+    return failed("cannot be made smaller");
   read_records();
   return ok_status();
-}
-
-/// To the bound. Records of the last chunk that lie beyond it are cleared, or a larger bound would bring them back without their bytes.
-bool DiskStore::cut() {
-  const std::size_t beyond = (DiskLayout::kChunkBlocks - blocks_ % DiskLayout::kChunkBlocks) % DiskLayout::kChunkBlocks;
-  const std::vector<DiskRecord> none(beyond);
-  return base::write_at(file_, layout_.record_at(blocks_ - 1) + sizeof(DiskRecord), std::as_bytes(std::span(none))) &&
-         ::ftruncate(file_.get(), static_cast<off_t>(layout_.file_bytes(blocks_))) == 0;
 }
 
 Status DiskStore::start_empty(const char* why) {
@@ -121,31 +114,36 @@ void DiskStore::read_records() {
   struct stat info {};
   if (::fstat(file_.get(), &info) != 0) return;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  std::size_t kept = 0, lost = 0;
+  std::size_t kept = 0, damaged = 0, cut_off = 0;
   for (BlockId first = 0; first < blocks_ && layout_.record_at(first) < size; first += DiskLayout::kChunkBlocks) {
     const auto records = std::span(records_).subspan(first, std::min(DiskLayout::kChunkBlocks, blocks_ - first));
     const std::uint64_t there = (size - layout_.record_at(first)) / sizeof(DiskRecord);
     const auto readable = records.first(static_cast<std::size_t>(std::min<std::uint64_t>(records.size(), there)));
     if (!base::read_at(file_, layout_.record_at(first), std::as_writable_bytes(readable))) {
       std::fill(records.begin(), records.end(), DiskRecord{});
-      lost += records.size();
+      ++damaged;
       continue;
     }
-    const std::size_t lost_before = lost;
+    bool any_lost = false;
     for (std::size_t i = 0; i < records.size(); ++i) {
+      DiskRecord& record = records[i];
       const auto block = static_cast<BlockId>(first + i);
-      if (layout_.sound(block, records[i]) && layout_.block_at(block) + block_bytes_ <= size) {
-        records[i].used = clock_.adopt(records[i].used);
+      const bool sound = layout_.sound(block, record), whole = layout_.block_at(block) + block_bytes_ <= size;
+      if (sound && whole) {
+        record.used = clock_.adopt(record.used);
         ++kept;
-      } else {
-        lost += records[i].key || records[i].checksum != 0 ? 1 : 0;
-        records[i] = {};
+        continue;
       }
+      const bool lost = record.key || record.checksum != 0;
+      if (lost) ++(sound ? cut_off : damaged);
+      any_lost = any_lost || lost;
+      record = {};
     }
-    if (lost > lost_before && writable_) write_records(first, records.size());  // said once; best effort
+    if (any_lost && writable_) write_records(first, records.size());  // said once; best effort
   }
-  base::log(lost > 0 ? base::LogLevel::kWarning : base::LogLevel::kInfo, "kv_disk_store_opened",
-            "file=" + name_ + " blocks=" + std::to_string(kept) + " damaged=" + std::to_string(lost));
+  base::log(
+      damaged > 0 ? base::LogLevel::kWarning : base::LogLevel::kInfo, "kv_disk_store_opened",
+      "file=" + name_ + " blocks=" + std::to_string(kept) + " cut_off=" + std::to_string(cut_off) + " damaged=" + std::to_string(damaged));
 }
 
 }  // namespace troupe::exec
