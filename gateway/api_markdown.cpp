@@ -68,6 +68,13 @@ std::string type_text(const nlohmann::json& schema) {
   return type.empty() ? "any" : type;
 }
 
+/// Text in a cell of a table, where a bar would end it.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
 std::string_view guard_text(Guard guard) {
   switch (guard) {
     case Guard::kOpen: return "";
@@ -88,8 +95,7 @@ std::string fields_table(const RequestSchema& request) {
     auto fallback = schema.contains("default") ? "`" + schema["default"].dump() + "`" : std::string();
     if (lists(request.required)) fallback = "needed";
     if (lists(request.one_needed)) fallback = "one of them is needed";
-    out +=
-        "| `" + std::string(name_of(field)) + "` | " + type_text(schema) + " | " + fallback + " | " + std::string(help_of(field)) + " |\n";
+    out += "| `" + std::string(name_of(field)) + "` | " + type_text(schema) + " | " + fallback + " | " + cell(help_of(field)) + " |\n";
   }
   return out;
 }

@@ -7,6 +7,12 @@
 namespace troupe::gateway {
 namespace {
 
+constexpr MovedField kMoved[] = {
+    {"input", "is for responses: send messages"},
+    {"instructions", "is for responses: send a system message"},
+    {"max_output_tokens", "is for responses: send max_completion_tokens"},
+    {"previous_response_id", "is for responses: send all messages"},
+};
 constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user", "assistant", "tool"};
 
 void parse_tool_calls(JsonFields& message, const std::string& text, std::vector<InputItem>& out, std::size_t max_calls) {
@@ -104,6 +110,7 @@ Result<ChatRequest> parse_chat_request(const JsonBody& body, const Limits& limit
   parse_tools(fields, body, engine);
   refuse_response_format(fields);
   refuse_unsupported(fields);
+  refuse_moved(fields, kMoved);
   if (fields.boolean(fields::kEcho)) fields.unsupported("echo", "is for completions only");
   engine.generation_prompt = fields.boolean(fields::kAddGenerationPrompt);
   parse_stream(fields, error, out.stream, out.include_usage);

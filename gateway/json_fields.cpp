@@ -63,6 +63,7 @@ std::string plain_number(double value) {
 }  // namespace
 
 Result<JsonBody> parse_json_object(std::string_view body, std::size_t max_depth) {
+  if (body.empty()) return bad_json("the body is empty: it must be a JSON object");
   if (too_deep(body, max_depth)) return bad_json("the JSON is nested deeper than " + std::to_string(max_depth) + " levels");
   try {
     auto value = nlohmann::json::parse(body);

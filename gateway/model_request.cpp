@@ -237,6 +237,11 @@ void refuse_unsupported(JsonFields& fields) {
   }
 }
 
+void refuse_moved(JsonFields& fields, std::span<const MovedField> moved) {
+  for (const auto& [name, rule] : moved)
+    if (const auto* value = fields.find(name); value != nullptr && *value != false) fields.unsupported(name, rule);
+}
+
 void want_logprobs(ModelRequest& out) {
   if (out.prompt_logprobs) out.score_from = 0;
   if (out.logprobs || out.prompt_logprobs) out.sampling.top_logprobs = std::max(out.logprobs.value_or(0), out.prompt_logprobs.value_or(0));

@@ -8,6 +8,7 @@
 #include "messages/request.capnp.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,6 +90,11 @@ std::string parse_content(JsonFields& fields, std::string_view name);
 void refuse_response_format(JsonFields& fields);
 /// Fields of OpenAI, vLLM and llama.cpp that would change the answer and that nothing here does: refused unless they ask for nothing.
 void refuse_unsupported(JsonFields& fields);
+/// What other endpoints call otherwise, or have and this one has not: ignored, it would change the answer in silence.
+struct MovedField {
+  std::string_view name, rule;
+};
+void refuse_moved(JsonFields& fields, std::span<const MovedField> moved);
 /// logprobs and prompt_logprobs as the engine takes them: one number of alternatives for both.
 void want_logprobs(ModelRequest& out);
 

@@ -97,7 +97,7 @@ inline constexpr IntegerField kCompletionTokens{"max_tokens", 0, kMostTokens, 16
 inline constexpr IntegerField kCompletionLogprobs{"logprobs", 0, 5, std::nullopt,
                                                   "log-probabilities of the tokens, with so many alternatives each"};
 inline constexpr FlagField kParseSpecial{"parse_special", false,
-                                         "read control tokens such as <|im_end|> in the text; otherwise they are plain text"};
+                                         "read control tokens such as `<|im_end|>` in the text; otherwise they are plain text"};
 
 // Tokenizing.
 inline constexpr FlagField kAddGenerationPrompt{"add_generation_prompt", true, "end with the opening of the assistant's answer"};

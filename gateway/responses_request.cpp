@@ -109,10 +109,6 @@ void refuse_text_options(JsonFields& fields, std::optional<Error>& error) {
     options.unsupported("format.type", "must be \"text\": structured output is not supported yet");
 }
 
-/// What other endpoints call otherwise, or have and this one has not: ignored, it would change the answer in silence.
-struct MovedField {
-  std::string_view name, rule;
-};
 constexpr MovedField kMoved[] = {
     {"messages", "is for chat completions: send input"},
     {"max_tokens", "is for other endpoints: send max_output_tokens"},
@@ -125,8 +121,7 @@ constexpr MovedField kMoved[] = {
 
 /// Known fields whose meaning would get lost if they were ignored.
 void refuse_unsupported(JsonFields& fields, std::optional<Error>& error) {
-  for (const auto& [name, rule] : kMoved)
-    if (const auto* value = fields.find(name); value != nullptr && *value != false) fields.unsupported(name, rule);
+  refuse_moved(fields, kMoved);
   if (const auto* choices = fields.find("n"); choices != nullptr && *choices != 1)
     fields.unsupported("n", "must be 1 or absent: a response is one answer");
   gateway::refuse_unsupported(fields);

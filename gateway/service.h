@@ -37,6 +37,7 @@ class Service final : public Application {
 
   // For the endpoints.
   const Limits& limits() const { return limits_; }
+  std::int64_t started() const { return started_; }  // seconds since 1970
   const AccessRules& access() const { return access_; }
   void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
   LiveRequests& live() { return live_; }
@@ -76,6 +77,7 @@ class Service final : public Application {
   void on_drained(std::function<void(std::uint32_t cut)> done) { on_drained_ = std::move(done); }
 
  private:
+  const std::int64_t started_ = static_cast<std::int64_t>(std::time(nullptr));
   const Limits limits_;
   AccessRules access_;
   base::Metrics& metrics_;

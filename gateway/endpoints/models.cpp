@@ -8,10 +8,10 @@
 namespace troupe::gateway::endpoints {
 namespace {
 
-nlohmann::json describe(messages::ServedModel::Reader model) {
+nlohmann::json describe(const Service& service, messages::ServedModel::Reader model) {
   return {{"id", model.getName().cStr()},
           {"object", "model"},
-          {"created", 0},
+          {"created", service.started()},
           {"owned_by", "troupe"},
           {"max_model_len", model.getContextTokens()}};  // vLLM's name for the context length
 }
@@ -26,7 +26,7 @@ std::optional<Error> loading(Service& service) {
 void models(Service& service, Connection& connection, HttpRequest&&, const Caller&) {
   if (auto error = loading(service)) return service.answer_error(connection, *error);
   auto data = nlohmann::json::array();
-  for (auto model : service.directory()->getModels()) data.push_back(describe(model));
+  for (auto model : service.directory()->getModels()) data.push_back(describe(service, model));
   connection.respond(200, "application/json", to_text({{"object", "list"}, {"data", data}}));
 }
 
@@ -34,7 +34,7 @@ void model(Service& service, Connection& connection, HttpRequest&& request, cons
   if (auto error = loading(service)) return service.answer_error(connection, *error);
   auto name = percent_decoded(request.path().substr(std::string_view("/v1/models/").size()));
   for (auto served : service.directory()->getModels())
-    if (name == served.getName().cStr()) return connection.respond(200, "application/json", to_text(describe(served)));
+    if (name == served.getName().cStr()) return connection.respond(200, "application/json", to_text(describe(service, served)));
   service.answer_error(connection, make_error(ErrorClass::kNotFound, ErrorReason::kUnknownModel,
                                               "no such model; GET /v1/models lists those that are served", "model"));
 }

@@ -124,7 +124,8 @@ class Bench(ServerTest):
         for arguments, words in (((), "GGUF"), (("/no/such.gguf",), "/no/such.gguf"), ((MODEL, "speed"), "prefill, decode, step, roof, http"),
                                  ((MODEL, "--batch", "9999"), "1 to 4096"), ((MODEL, "prefill", "--prefill-tokens", "65536"), "context has"),
                                  ((MODEL, "decode", "--batch", "4096"), "--kv-memory"), ((MODEL, "--html", "/no/such/folder/x.html"), "cannot write"),
-                                 (("--url", "http://127.0.0.1:1"), "cannot connect"), (("decode", "--url", "http://127.0.0.1:1"), "not both")):
+                                 (("--url", "http://127.0.0.1:1"), "cannot connect"), ((MODEL, "--url", "http://127.0.0.1:1"), "not both"),
+                                 (("decode", "--url", "http://127.0.0.1:1"), "only http")):
             end = bench(*arguments)
             self.assertEqual(end.returncode, 1, arguments)
             self.assertIn(words, end.stderr, arguments)

@@ -251,6 +251,14 @@ TEST_CASE("known fields that are not supported are refused by name; such that as
     CHECK(client.post("/v1/responses", json{{"input", "words=1"}, {name, nullptr}}.dump()).status == 200);
   }
   CHECK(client.post("/v1/responses", R"({"input":"words=1","n":1,"logprobs":false})").status == 200);
+  for (const char* name : {"input", "instructions", "max_output_tokens", "previous_response_id"}) {
+    INFO(name);
+    json body = {{"messages", {{{"role", "user"}, {"content", "words=1"}}}}, {name, "7"}};
+    auto answer = client.post("/v1/chat/completions", body.dump());
+    CHECK(answer.status == 400);
+    CHECK(answer.json()["error"]["param"] == name);
+  }
+  CHECK(client.post("/v1/chat/completions", "").json()["error"]["message"] == "the body is empty: it must be a JSON object");
   for (const char* field : {R"("user":"u")", R"("metadata":{"a":"b"})", R"("store":true)", R"("service_tier":"auto")", R"("whatever":[1])"})
     CHECK(client.post("/v1/chat/completions", std::string(R"({"messages":[{"role":"user","content":"words=1"}],)") + field + "}").status ==
           200);

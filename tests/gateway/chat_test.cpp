@@ -221,6 +221,7 @@ TEST_CASE("before the model is loaded") {
   running.gateway.set_directory(FakeEngine::directory("late", 1));
   CHECK(eventually([&] { return client.get("/ready").status == 200; }));
   CHECK(client.get("/v1/models").json()["data"][0]["id"] == "late");
+  CHECK(client.get("/v1/models").json()["data"][0]["created"] > 1'700'000'000);
   CHECK(client.get("/v1/models/late").json()["max_model_len"] == 2048);
   CHECK(client.get("/v1/models/l%61te").status == 200);
   CHECK(client.get("/v1/models/other").status == 404);
