@@ -20,7 +20,8 @@ std::size_t common_block_bytes(const TierMover::Stores& stores) {
   return bytes;
 }
 
-Status not_done(const char* why) { return make_error(ErrorClass::kCancelled, ErrorReason::kCancelled, why); }
+Status cancelled_moves() { return make_error(ErrorClass::kCancelled, ErrorReason::kCancelled, "the moves were cancelled"); }
+Status broken_move(const char* why) { return make_error(ErrorClass::kInternal, ErrorReason::kUnclassified, why); }
 
 }  // namespace
 
@@ -98,7 +99,7 @@ void TierMover::run() {
     if (work->task)
       work->task();
     else if (cancelled)
-      fail_rest(*work, "the moves were cancelled");
+      fail_rest(*work);
     else if (work->next < work->order.moves.size())
       run_batch(*work);
     lock.lock();
@@ -124,7 +125,7 @@ void TierMover::run_batch(Work& work) {
   try {
     move(work, first, count);
   } catch (const std::exception& broken) {  // no memory, say; this thread is no actor that could die for it
-    for (std::size_t i = first; i < first + count; ++i) fail(work, i, not_done(broken.what()));
+    for (std::size_t i = first; i < first + count; ++i) fail(work, i, broken_move(broken.what()));
   }
   const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   work.done.micros += static_cast<std::uint32_t>(spent);
@@ -139,7 +140,7 @@ void TierMover::move(Work& work, std::size_t first, std::size_t count) {
   TierStore* const source = store_of(work.order.moves[first].from);
   TierStore* const target = store_of(work.order.moves[first].to);
   if (source == nullptr || target == nullptr) {
-    for (std::size_t i = first; i < first + count; ++i) fail(work, i, not_done("this rank has no such tier"));
+    for (std::size_t i = first; i < first + count; ++i) fail(work, i, broken_move("this rank has no such tier"));
     return;
   }
   reads_.clear();
@@ -168,8 +169,8 @@ void TierMover::fail(Work& work, std::size_t index, const Status& why) {
   if (!why && !work.done.error) work.done.error = why.error();
 }
 
-void TierMover::fail_rest(Work& work, const char* why) {
-  for (; work.next < work.order.moves.size(); ++work.next) fail(work, work.next, not_done(why));
+void TierMover::fail_rest(Work& work) {
+  for (; work.next < work.order.moves.size(); ++work.next) fail(work, work.next, cancelled_moves());
 }
 
 }  // namespace troupe::exec

@@ -67,7 +67,7 @@ class TierMover {
   void run();
   void run_batch(Work& work);
   void move(Work& work, std::size_t first, std::size_t count);
-  void fail_rest(Work& work, const char* why);
+  static void fail_rest(Work& work);
   static void fail(Work& work, std::size_t index, const Status& why);
 
   const Stores stores_;
