@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#define TARGETS(X) X(config) X(gguf) X(http) X(jinja) X(json) X(message) X(pack_file) X(stream) X(tokenizer) X(websocket)
+#define TARGETS(X) X(config) X(disk_store) X(gguf) X(http) X(jinja) X(json) X(message) X(pack_file) X(stream) X(tokenizer) X(websocket)
 #define DECLARE(name) FUZZ_TARGET(name);
 TARGETS(DECLARE)
 
