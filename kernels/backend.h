@@ -93,6 +93,16 @@ class KvCache {
   /// Debug aid: fills a block with 0xff, so that a read of an unwritten slot shows. Bits of results must not change.
   virtual void poison_block(std::uint32_t block) = 0;
 
+  // A block as it travels to other tiers and back, all layers in one piece. On any thread, also while steps compute: until the call
+  // returns, a block that is read stays as it is (its step has finished, and no plan writes it), and one that is written is nobody
+  // else's (leased, named by no plan). Messages order the calls behind the step that filled the block and before the one that reads it.
+  // These throw std::invalid_argument for a block that is not there or a span that is not block_bytes() long.
+  virtual std::size_t block_bytes() const = 0;
+  /// Names shape, format and order of the bytes: under equal names one cache takes what another one gave.
+  virtual std::string block_layout() const = 0;
+  virtual void read_block(std::uint32_t block, std::span<std::byte> to) const = 0;
+  virtual void write_block(std::uint32_t block, std::span<const std::byte> from) = 0;
+
  protected:
   KvShape shape_;
 };

@@ -132,7 +132,7 @@ AttentionRun CpuAttention::begin(const Call& call, const Piece& piece, Scratch& 
 
   AttentionRun run;
   run.layer = call.kv->slab(call.layer, 0) + piece.head * call.kv->head_bytes();
-  run.block_bytes = call.kv->block_bytes();
+  run.block_bytes = call.kv->slab_bytes();
   run.head_bytes = call.kv->head_bytes();
   run.blocks = piece.sequence->blocks;
   run.head_dim = static_cast<int>(dim);

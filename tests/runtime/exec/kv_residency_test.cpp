@@ -22,6 +22,10 @@ class NotedCache final : public kernels::KvCache {
   std::size_t bytes() const override { return 0; }
   void copy_block(std::uint32_t, std::uint32_t, std::size_t) override {}
   void poison_block(std::uint32_t) override {}
+  std::size_t block_bytes() const override { return 0; }
+  std::string block_layout() const override { return "none"; }
+  void read_block(std::uint32_t, std::span<std::byte>) const override {}
+  void write_block(std::uint32_t, std::span<const std::byte>) override {}
   void make_resident(std::size_t layer, std::uint32_t first, std::uint32_t count) override {
     const std::lock_guard guard(mutex_);
     for (std::uint32_t block = first; block < first + count; ++block) twice_ |= !resident_.at(layer).insert(block).second;
