@@ -80,5 +80,27 @@ struct ReleaseBlocks {
   std::vector<BlockRange> leased;  // never published: free at once
   std::uint32_t from_block = 0;
 };
+/// A block of the tier above, locked there until WrittenDown.
+struct WantedBlock {
+  BlockKey key;
+  BlockKey parent;  // null: first of a chain, or not known
+  BlockId source = 0;
+};
+struct WriteDownWanted {
+  GroupEpoch epoch;
+  std::vector<WantedBlock> blocks;  // a parent before its children
+  bool soon = false;                // pinned, or of a stored response
+};
+struct WrittenDown {
+  GroupEpoch epoch;
+  std::vector<BlockKey> keys;    // from now on evicting the upper copy is an index operation
+  std::vector<BlockKey> failed;  // not tried again for this block
+};
+/// What a rank's store holds (shard_control.capnp).
+struct InventoryEntry {
+  BlockKey key;
+  BlockId block = 0;
+  std::uint32_t age_s = 0;  // since its last use
+};
 
 }  // namespace troupe::kv

@@ -1,0 +1,473 @@
+// LowerTier against a model that keeps no order, no counts and no index: a list of blocks, searched by brute force, and the stores of three
+// ranks, which remember what was evicted and lose what fails. Random matches, write-downs, failed moves, pins, clears and restarts; after
+// every operation invariants hold, and both agree on what is found, evicted, refused and left.
+#include "messages/error.h"
+#include "runtime/kv/lower_tier.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+
+namespace troupe::kv {
+namespace {
+
+constexpr std::size_t kRanks = 3;
+constexpr Incarnation kTier = 5;
+using Node = std::uint32_t;  // of a tree of chains: the parent of n is n / 2, that of 1 is none
+constexpr Node kNodes = 255;
+
+BlockKey key_of(Node node) { return node == 0 ? BlockKey{} : BlockKey{node, 0xabc}; }
+Node node_of(const BlockKey& key) { return static_cast<Node>(key.high); }
+std::vector<Node> path_to(Node node) {
+  std::vector<Node> path;
+  for (; node > 0; node /= 2) path.insert(path.begin(), node);
+  return path;
+}
+std::vector<BlockKey> keys_of(const std::vector<Node>& nodes) {
+  std::vector<BlockKey> keys;
+  for (Node node : nodes) keys.push_back(key_of(node));
+  return keys;
+}
+
+struct ModelBlock {
+  Node node = 0;
+  enum { kWriting, kStored, kForgotten } state = kWriting;
+  bool cleared = false;  // while it was written
+  bool parent_known = true;
+  std::uint64_t last_use = 0;
+};
+struct Wish {
+  WantedBlock block;
+  bool soon = false;
+};
+struct Holder {
+  LockId lock;
+  std::uint32_t first = 0;
+  std::vector<BlockId> places;
+};
+struct StoreSlot {
+  BlockKey key;
+  std::uint64_t last_use = 0;
+};
+struct Pinned {
+  Node node = 0;
+  std::uint64_t until = 0;
+};
+
+class Comparison {
+ public:
+  Comparison(std::uint64_t seed, std::uint32_t blocks)
+      : random_(seed),
+        spec_{kTier, blocks, 6, 10},
+        tier_(std::make_unique<LowerTier>(spec_)),
+        stores_(kRanks, std::vector<StoreSlot>(blocks)) {
+    tier_->begin_epoch(epoch_);
+    tier_->adopt_inventory(epoch_, std::vector<std::vector<InventoryEntry>>(kRanks));
+  }
+
+  void step() {
+    ++now_;
+    const std::uint32_t dice = below(1000);
+    if (dice < 250)
+      match();
+    else if (dice < 420)
+      release();
+    else if (dice < 600)
+      want();
+    else if (dice < 740)
+      start_writes();
+    else if (dice < 880)
+      finish_writes();
+    else if (dice < 920)
+      fail_load();
+    else if (dice < 970)
+      pin();
+    else if (dice < 990)
+      expire();
+    else if (dice < 992)
+      clear();
+    else
+      restart();
+    compare();
+  }
+  void finish() {
+    while (!holders_.empty()) release();
+    while (count(ModelBlock::kWriting) > 0) finish_writes();
+    now_ += 1000;
+    expire();
+    compare();
+    const LowerTierStats stats = tier_->stats();
+    CHECK(stats.locked + stats.writing + stats.pinned_keys == 0);
+    CHECK(stats.free + stats.stored == stats.total);
+  }
+  LowerTierStats stats() const {
+    LowerTierStats sum = before_;
+    const LowerTierStats now = tier_->stats();
+    sum.hit_blocks += now.hit_blocks;
+    sum.evicted_blocks += now.evicted_blocks;
+    sum.lost_blocks += now.lost_blocks;
+    sum.refused_blocks += now.refused_blocks;
+    return sum;
+  }
+  std::uint64_t adopted() const { return adopted_; }
+
+ private:
+  std::uint32_t below(std::size_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
+  /// Some branches are asked for more often than others.
+  Node random_node() { return 1 + (below(2) == 0 ? below(kNodes) : below(24)); }
+
+  std::uint32_t locks_on(BlockId place) const {
+    std::uint32_t locks = 0;
+    for (const Holder& holder : holders_)
+      locks += static_cast<std::uint32_t>(std::count(holder.places.begin(), holder.places.end(), place));
+    return locks;
+  }
+  std::uint32_t count(int state) const {
+    return static_cast<std::uint32_t>(
+        std::count_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.second.state == state; }));
+  }
+  BlockId place_of(Node node, int state) const {
+    for (const auto& [place, block] : blocks_)
+      if (block.node == node && block.state == state && !block.cleared) return place;
+    return kNone32;
+  }
+  bool pinned(Node node) const {
+    return std::any_of(pins_.begin(), pins_.end(), [&](const auto& pin) {
+      const auto path = path_to(pin.second.node);
+      return std::find(path.begin(), path.end(), node) != path.end();
+    });
+  }
+  void use(BlockId place) { blocks_.at(place).last_use = ++uses_; }
+  void learn_parent(BlockId place) { blocks_.at(place).parent_known = true; }
+
+  void match() {
+    auto nodes = path_to(random_node());
+    const std::uint32_t first = below(3) == 0 ? below(nodes.size()) : 0;
+    nodes.erase(nodes.begin(), nodes.begin() + first);
+    Match request;
+    request.epoch = epoch_;
+    request.lock = LockId{++last_lock_};
+    request.first_block = first;
+    request.keys = keys_of(nodes);
+    const std::uint32_t most_blocks = below(4) == 0 ? below(8) : 100;
+    request.max_tokens = most_blocks * kBlockTokens + below(kBlockTokens);
+    Holder holder{request.lock, first, tier_->match(request)};
+
+    std::vector<BlockId> expected;
+    for (std::size_t i = 0; i < nodes.size() && first + i < most_blocks; ++i) {
+      const BlockId place = place_of(nodes[i], ModelBlock::kStored);
+      if (place == kNone32) break;
+      expected.push_back(place);
+      if (i > 0) learn_parent(place);
+      use(place);
+      for (auto& store : stores_) {  // a load may follow
+        REQUIRE(store[place].key == key_of(nodes[i]));
+        store[place].last_use = uses_;
+      }
+    }
+    REQUIRE(holder.places == expected);
+    if (!expected.empty()) holders_.push_back(holder);
+    if (holders_.size() > 6) release();
+  }
+
+  void release() {
+    if (holders_.empty()) return;
+    const auto at = holders_.begin() + below(holders_.size());
+    const std::uint32_t from = below(3) == 0 ? at->first + below(at->places.size() + 1) : 0;
+    tier_->release({epoch_, {at->lock}, {}, from});
+    while (!at->places.empty() && at->first + at->places.size() > from) {
+      const BlockId place = at->places.back();
+      at->places.pop_back();
+      if (blocks_.at(place).state == ModelBlock::kStored) use(place);
+      if (blocks_.at(place).state == ModelBlock::kForgotten && locks_on(place) == 0) blocks_.erase(place);
+    }
+    if (at->places.empty()) holders_.erase(at);
+  }
+
+  void want() {
+    auto nodes = path_to(random_node());
+    nodes.erase(nodes.begin(), nodes.begin() + below(nodes.size()));
+    WriteDownWanted request{epoch_, {}, below(4) == 0};
+    std::vector<BlockKey> here, refused;
+    for (Node node : nodes) {
+      const WantedBlock block{key_of(node), key_of(node / 2), ++last_source_};
+      request.blocks.push_back(block);
+      const BlockId stored = place_of(node, ModelBlock::kStored);
+      const auto waits = std::find_if(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.block.key == block.key; });
+      const bool soon = request.soon || pinned(node);
+      if (place_of(node, ModelBlock::kWriting) != kNone32) continue;
+      if (stored != kNone32) {
+        here.push_back(block.key);
+        learn_parent(stored);
+        use(stored);
+      } else if (waits != wishes_.end()) {
+        if (soon) move_up(node);
+      } else if (wishes_.size() >= spec_.most_waiting) {
+        refused.push_back(block.key);
+      } else {
+        wishes_.push_back({block, soon});
+      }
+    }
+    const WrittenDown answer = tier_->want(request);
+    REQUIRE(answer.keys == here);
+    REQUIRE(answer.failed == refused);
+  }
+  void move_up(Node node) {
+    const auto at = std::find_if(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.block.key == key_of(node); });
+    if (at == wishes_.end() || at->soon) return;
+    Wish wish = *at;
+    wishes_.erase(at);
+    wish.soon = true;
+    wishes_.push_back(wish);
+  }
+
+  /// The least recently used of what nothing holds; kNone32 if there is none.
+  BlockId victim(const std::vector<Wish>& chosen) const {
+    BlockId oldest = kNone32;
+    for (const auto& [place, block] : blocks_) {
+      if (block.state != ModelBlock::kStored || locks_on(place) > 0 || pinned(block.node)) continue;
+      const auto child_of = [node = block.node](Node other) { return other / 2 == node; };
+      const bool has_child = std::any_of(blocks_.begin(), blocks_.end(),
+                                         [&](const auto& b) {
+                                           return b.second.state != ModelBlock::kForgotten && !b.second.cleared && b.second.parent_known &&
+                                                  child_of(b.second.node);
+                                         }) ||
+                             std::any_of(chosen.begin(), chosen.end(), [&](const Wish& wish) { return child_of(node_of(wish.block.key)); });
+      if (!has_child && (oldest == kNone32 || block.last_use < blocks_.at(oldest).last_use)) oldest = place;
+    }
+    return oldest;
+  }
+
+  void start_writes() {
+    std::vector<Wish> chosen;
+    std::vector<BlockKey> here;
+    while (count(ModelBlock::kWriting) + chosen.size() < spec_.most_writing && !wishes_.empty()) {
+      auto next = std::find_if(wishes_.begin(), wishes_.end(), [](const Wish& wish) { return wish.soon; });
+      if (next == wishes_.end()) next = wishes_.begin();
+      const Wish wish = *next;
+      wishes_.erase(next);
+      const BlockId stored = place_of(node_of(wish.block.key), ModelBlock::kStored);
+      if (stored == kNone32) {
+        chosen.push_back(wish);
+      } else {
+        here.push_back(wish.block.key);
+        learn_parent(stored);
+        use(stored);
+      }
+    }
+    while (spec_.blocks - blocks_.size() < chosen.size()) {
+      const BlockId place = victim(chosen);
+      if (place == kNone32) break;
+      blocks_.erase(place);
+    }
+    const std::size_t room = std::min<std::size_t>(spec_.blocks - blocks_.size(), chosen.size());
+    const WritesStarted started = tier_->start_writes();
+    REQUIRE(started.answered.keys == here);
+    REQUIRE(started.writes.size() == room);
+    REQUIRE(started.answered.failed.size() == chosen.size() - room);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (i >= room) {
+        REQUIRE(started.answered.failed[i - room] == chosen[i].block.key);
+        continue;
+      }
+      const TierWrite& write = started.writes[i];
+      REQUIRE(write.key == chosen[i].block.key);
+      REQUIRE(write.source == chosen[i].block.source);
+      REQUIRE(write.place < spec_.blocks);
+      REQUIRE(blocks_.emplace(write.place, ModelBlock{node_of(write.key)}).second);  // it was free
+    }
+  }
+
+  /// What a rank's store has after a write: the new block, or nothing.
+  bool write(std::size_t rank, BlockId place, const BlockKey& key) {
+    const bool good = below(15) > 0;
+    stores_[rank][place] = good ? StoreSlot{key, uses_} : StoreSlot{};
+    return good;
+  }
+
+  void finish_writes() {
+    TierMovesFinished moves{epoch_, kTier, {}, {}};
+    std::vector<BlockKey> good, bad;
+    for (auto at = blocks_.begin(); at != blocks_.end();) {
+      const auto next = std::next(at);
+      if (at->second.state == ModelBlock::kWriting && below(2) == 0) {
+        const BlockId place = at->first;
+        const BlockKey key = key_of(at->second.node);
+        bool all = true;
+        for (std::size_t rank = 0; rank < kRanks; ++rank)
+          if (!write(rank, place, key)) all = false;
+        if (!all) moves.failed.push_back(static_cast<std::uint32_t>(moves.blocks.size()));
+        moves.blocks.push_back({key, place});
+        if (all && !at->second.cleared) {
+          good.push_back(key);
+          at->second.state = ModelBlock::kStored;
+          use(place);
+        } else {
+          bad.push_back(key);
+          blocks_.erase(at);
+        }
+      }
+      at = next;
+    }
+    auto stale = moves;
+    stale.tier = kTier + 1;
+    REQUIRE(tier_->finish_writes(stale).keys.empty());
+    const WrittenDown answer = tier_->finish_writes(moves);
+    REQUIRE(answer.keys == good);
+    REQUIRE(answer.failed == bad);
+  }
+
+  void fail_load() {
+    if (holders_.empty()) return;
+    const Holder& holder = holders_[below(holders_.size())];
+    const BlockId place = holder.places[below(holder.places.size())];
+    ModelBlock& block = blocks_.at(place);
+    tier_->finish_loads({epoch_, kTier, {{key_of(block.node), holder.places.front()}, {key_of(block.node), place}}, {1}});
+    stores_[below(kRanks)][place] = {};
+    block.state = ModelBlock::kForgotten;
+  }
+
+  void pin() {
+    const std::uint64_t number = below(5);
+    const Node node = random_node();
+    const std::uint64_t until = now_ + below(300);
+    auto wanted = pins_;
+    wanted[100 + number] = {node, until};  // beside the one it replaces
+    std::vector<Node> all;
+    for (const auto& [name, pin] : wanted)
+      for (Node at : path_to(pin.node)) all.push_back(at);
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    const Status status = tier_->pin({1, number}, keys_of(path_to(node)), until);
+    REQUIRE(status.ok() == (all.size() <= spec_.blocks / 2));
+    if (!status.ok()) return;
+    for (Node at : path_to(node))
+      if (!pinned(at)) move_up(at);
+    pins_[number] = {node, until};
+  }
+
+  void expire() {
+    if (below(3) == 0 && !pins_.empty()) {
+      tier_->unpin({1, pins_.begin()->first});
+      pins_.erase(pins_.begin());
+    }
+    tier_->expire(now_);
+    std::erase_if(pins_, [&](const auto& pin) { return pin.second.until <= now_; });
+  }
+
+  void clear() {
+    tier_->clear();
+    for (auto at = blocks_.begin(); at != blocks_.end();) {
+      const auto next = std::next(at);
+      if (at->second.state == ModelBlock::kWriting)
+        at->second.cleared = true;
+      else if (locks_on(at->first) > 0)
+        at->second.state = ModelBlock::kForgotten;
+      else
+        blocks_.erase(at);
+      at = next;
+    }
+  }
+
+  void restart() {
+    // Some ranks had ended writes that nobody heard of.
+    for (const auto& [place, block] : blocks_)
+      if (block.state == ModelBlock::kWriting)
+        for (std::size_t rank = 0; rank < kRanks; ++rank)
+          if (below(2) == 0) write(rank, place, key_of(block.node));
+    std::map<Node, bool> knew_parent;
+    for (const auto& [place, block] : blocks_)
+      if (block.state != ModelBlock::kForgotten && !block.cleared) knew_parent[block.node] = block.parent_known;
+    holders_.clear();
+    wishes_.clear();
+    blocks_.clear();
+    epoch_ = GroupEpoch{epoch_.value + 1};
+    if (below(2) == 0) {  // the tier itself has died: pins and parents are forgotten
+      before_ = stats();
+      tier_ = std::make_unique<LowerTier>(spec_);
+      pins_.clear();
+      knew_parent.clear();
+    }
+    tier_->begin_epoch(epoch_);
+    REQUIRE(tier_->start_writes().writes.empty());
+    if (below(2) == 0) want();  // waits for the inventory
+
+    std::vector<std::vector<InventoryEntry>> lists(kRanks);
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      std::vector<std::pair<std::uint64_t, BlockId>> order;
+      for (BlockId place = 0; place < spec_.blocks; ++place)
+        if (stores_[rank][place].key) order.emplace_back(stores_[rank][place].last_use, place);
+      std::sort(order.begin(), order.end());
+      for (const auto& [last_use, place] : order)
+        lists[rank].push_back({stores_[rank][place].key, place, static_cast<std::uint32_t>((uses_ - last_use) / 50)});
+    }
+    lists[0].push_back({key_of(1), spec_.blocks + below(5), 0});  // of a larger tier
+    tier_->adopt_inventory(epoch_, lists);
+    // Last used first; of two places of a key the later one stays.
+    for (auto entry = lists[0].rbegin(); entry != lists[0].rend(); ++entry) {
+      const auto same = [&](const auto& store) { return entry->block < spec_.blocks && store[entry->block].key == entry->key; };
+      const Node node = node_of(entry->key);
+      if (!std::all_of(stores_.begin(), stores_.end(), same) || place_of(node, ModelBlock::kStored) != kNone32) continue;
+      const auto knew = knew_parent.find(node);
+      const bool parent_known = knew != knew_parent.end() && knew->second;
+      blocks_.emplace(entry->block, ModelBlock{node, ModelBlock::kStored, false, parent_known, stores_[0][entry->block].last_use});
+      ++adopted_;
+    }
+  }
+
+  void compare() {
+    tier_->check_invariants();
+    const LowerTierStats stats = tier_->stats();
+    std::uint32_t locked = 0;
+    for (const auto& [place, block] : blocks_) locked += locks_on(place) > 0 ? 1 : 0;
+    REQUIRE(stats.free == spec_.blocks - blocks_.size());
+    REQUIRE(stats.stored == count(ModelBlock::kStored));
+    REQUIRE(stats.writing == count(ModelBlock::kWriting));
+    REQUIRE(stats.locked == locked);
+    REQUIRE(stats.waiting == wishes_.size());
+    REQUIRE(stats.pinned_keys <= spec_.blocks / 2);
+  }
+
+  std::mt19937_64 random_;
+  const LowerTierSpec spec_;
+  std::unique_ptr<LowerTier> tier_;
+  LowerTierStats before_;  // of tiers that have died
+  GroupEpoch epoch_{1};
+  std::uint64_t now_ = 0, uses_ = 0, last_lock_ = 0, adopted_ = 0;
+  BlockId last_source_ = 0;
+  std::map<BlockId, ModelBlock> blocks_;  // by place; what is not here is free
+  std::vector<Wish> wishes_;              // in order of arrival
+  std::vector<Holder> holders_;
+  std::map<std::uint64_t, Pinned> pins_;
+  std::vector<std::vector<StoreSlot>> stores_;  // by rank and place
+};
+
+void compare(std::uint64_t operations, std::uint64_t first_seed) {
+  std::uint64_t hits = 0, evictions = 0, lost = 0, refused = 0, adopted = 0;
+  for (std::uint64_t run = 0; run < 20; ++run) {
+    Comparison comparison(first_seed + run, 8 + 8 * static_cast<std::uint32_t>(run % 5));
+    for (std::uint64_t i = 0; i < operations / 20; ++i) comparison.step();
+    comparison.finish();
+    const LowerTierStats stats = comparison.stats();
+    hits += stats.hit_blocks;
+    evictions += stats.evicted_blocks;
+    lost += stats.lost_blocks;
+    refused += stats.refused_blocks;
+    adopted += comparison.adopted();
+  }
+  CHECK(hits > operations / 10);  // the load did find things,
+  CHECK(evictions > operations / 50);
+  CHECK(refused > operations / 200);  // did not fit,
+  CHECK(lost > operations / 50);
+  CHECK(adopted > operations / 50);  // and came through failures and restarts
+}
+
+}  // namespace
+
+TEST_CASE("a lower tier equals a brute-force model") { compare(20000, 1); }
+TEST_CASE("a lower tier equals a brute-force model, at length", "[.slow]") { compare(200000, 1000); }
+
+}  // namespace troupe::kv
