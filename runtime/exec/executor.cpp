@@ -67,7 +67,7 @@ class Executor::State {
     return result;
   }
 
-  std::size_t kv_bytes() const { return kv_->bytes(); }
+  kernels::KvCache& kv_cache() { return *kv_; }
 
  private:
   void copy_blocks(const plan::ForwardPlan& plan) {
@@ -149,6 +149,7 @@ Executor::Executor(model::Model& model, kernels::Backend& backend, ExecutorOptio
 Executor::~Executor() = default;
 void Executor::enter_epoch(GroupEpoch epoch) { state_->enter_epoch(epoch); }
 plan::ForwardResult Executor::run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) { return state_->run(plan, abort); }
-std::size_t Executor::kv_bytes() const { return state_->kv_bytes(); }
+std::size_t Executor::kv_bytes() const { return state_->kv_cache().bytes(); }
+kernels::KvCache& Executor::kv_cache() { return state_->kv_cache(); }
 
 }  // namespace troupe::exec

@@ -39,6 +39,8 @@ class Executor {
   void enter_epoch(GroupEpoch epoch);
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort);
   std::size_t kv_bytes() const;
+  /// Of this rank, for the store that moves its blocks between tiers.
+  kernels::KvCache& kv_cache();
 
  private:
   class State;

@@ -4,7 +4,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -37,61 +36,11 @@ Result<std::unique_ptr<TierStore>> HostStore::open(const StoreSpec& spec) {
   }
 }
 
-HostStore::HostStore(const StoreSpec& spec, std::size_t stride, std::byte* memory)
-    : TierStore(spec), stride_(stride), memory_(memory), places_(spec.blocks) {}
+HostStore::HostStore(const StoreSpec& spec, std::size_t stride, std::byte* memory) : MemoryStore(spec), stride_(stride), memory_(memory) {}
 
 HostStore::~HostStore() { ::munmap(memory_, stride_ * blocks_); }
 
-bool HostStore::holds(BlockId block, const BlockKey& key) const { return block < blocks_ && key && places_[block].key == key; }
-
-Status HostStore::put(std::span<BlockWrite> writes) {
-  for (BlockWrite& write : writes) {
-    write.done = false;
-    if (write.block >= blocks_ || !write.key) continue;
-    Place& place = places_[write.block];
-    {
-      const std::lock_guard guard(mutex_);
-      place.key = {};
-    }
-    std::memcpy(at(write.block), write.from, block_bytes_);
-    const std::lock_guard guard(mutex_);
-    place = {write.key, clock_.next()};
-    write.done = true;
-  }
-  return ok_status();
-}
-
-Status HostStore::get(std::span<BlockRead> reads) {
-  for (BlockRead& read : reads) {
-    read.done = false;
-    {
-      const std::lock_guard guard(mutex_);
-      if (!holds(read.block, read.key)) continue;
-    }
-    std::memcpy(read.to, at(read.block), block_bytes_);
-    const std::lock_guard guard(mutex_);
-    if (!holds(read.block, read.key)) continue;  // written over meanwhile, against the rule: a miss, not a mixture
-    places_[read.block].used = clock_.next();
-    read.done = true;
-  }
-  return ok_status();
-}
-
-void HostStore::drop(std::span<const StoredBlock> blocks) {
-  const std::lock_guard guard(mutex_);
-  for (const StoredBlock& block : blocks)
-    if (holds(block.block, block.key)) places_[block.block] = {};
-}
-
-std::vector<StoredBlock> HostStore::inventory() const {
-  std::vector<std::pair<std::uint64_t, BlockId>> order;
-  std::vector<StoredBlock> blocks;
-  const std::lock_guard guard(mutex_);
-  for (BlockId block = 0; block < blocks_; ++block)
-    if (places_[block].key) order.emplace_back(places_[block].used, block);
-  std::sort(order.begin(), order.end());
-  for (const auto& [used, block] : order) blocks.push_back({block, places_[block].key, UseClock::age_s(used)});
-  return blocks;
-}
+void HostStore::copy_in(BlockId block, const std::byte* from) { std::memcpy(at(block), from, block_bytes_); }
+void HostStore::copy_out(BlockId block, std::byte* to) const { std::memcpy(to, at(block), block_bytes_); }
 
 }  // namespace troupe::exec

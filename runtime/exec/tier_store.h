@@ -75,7 +75,7 @@ class TierStore {
 struct StoreOwner {
   Hash128 content;        // of the model
   Hash128 numerics;       // arithmetic and K/V format
-  std::string kv_layout;  // name of the byte layout of a block
+  std::string kv_layout;  // KvCache::block_layout()
   std::uint32_t rank = 0, ranks = 1;
 };
 Hash128 store_domain(const StoreOwner& owner);

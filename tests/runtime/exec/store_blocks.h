@@ -1,6 +1,8 @@
 // Blocks for tests of stores: bytes follow from the key, so that any block can be checked without keeping a copy.
 #pragma once
+#include "messages/error_reasons.h"
 #include "runtime/base/log.h"
+#include "runtime/exec/device_store.h"
 #include "runtime/exec/tier_store_table.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch_folder.h"
@@ -46,8 +48,55 @@ inline exec::StoreSpec store_spec(const std::filesystem::path& folder, std::size
   return spec;
 }
 
-inline const exec::TierStoreRow& store_row(std::string_view name) {
-  for (const auto& row : exec::tier_store_rows())
+/// A K/V cache of blocks of any size, and the device's store over it, as one store.
+class FlatDevice final : public exec::TierStore {
+ public:
+  static Result<std::unique_ptr<TierStore>> open(const exec::StoreSpec& spec) {
+    if (auto checked = exec::check_store(spec); !checked) return checked.error();
+    if (spec.block_bytes > (std::size_t{1} << 30) / spec.blocks)
+      return make_error(ErrorClass::kUnavailable, ErrorReason::kOutOfMemory, "too much for a test");
+    return std::unique_ptr<TierStore>(new FlatDevice(spec));
+  }
+  bool survives_restart() const override { return store_.survives_restart(); }
+  Status put(std::span<exec::BlockWrite> writes) override { return store_.put(writes); }
+  Status get(std::span<exec::BlockRead> reads) override { return store_.get(reads); }
+  void drop(std::span<const exec::StoredBlock> blocks) override { store_.drop(blocks); }
+  std::vector<exec::StoredBlock> inventory() const override { return store_.inventory(); }
+
+ private:
+  class FlatCache final : public kernels::KvCache {
+   public:
+    FlatCache(std::size_t block, std::uint32_t blocks) : block_(block), memory_(block * blocks) { shape_.blocks = blocks; }
+    std::size_t bytes() const override { return memory_.size(); }
+    void copy_block(std::uint32_t, std::uint32_t, std::size_t) override {}
+    void make_resident(std::size_t, std::uint32_t, std::uint32_t) override {}
+    void poison_block(std::uint32_t) override {}
+    std::size_t block_bytes() const override { return block_; }
+    std::string block_layout() const override { return "flat"; }
+    void read_block(std::uint32_t block, std::span<std::byte> to) const override {
+      std::memcpy(to.data(), &memory_.at(block * block_), to.size());
+    }
+    void write_block(std::uint32_t block, std::span<const std::byte> from) override {
+      std::memcpy(&memory_.at(block * block_), from.data(), from.size());
+    }
+
+   private:
+    const std::size_t block_;
+    std::vector<std::byte> memory_;
+  };
+  explicit FlatDevice(const exec::StoreSpec& spec) : TierStore(spec), cache_(spec.block_bytes, spec.blocks) {}
+  FlatCache cache_;
+  exec::DeviceStore store_{cache_};
+};
+
+/// The table, and the device's store, which needs a cache and so is no row of it.
+inline std::vector<exec::TierStoreRow> all_stores() {
+  std::vector<exec::TierStoreRow> rows(exec::tier_store_rows().begin(), exec::tier_store_rows().end());
+  rows.push_back({"device", FlatDevice::open, ""});
+  return rows;
+}
+inline exec::TierStoreRow store_row(std::string_view name) {
+  for (const auto& row : all_stores())
     if (row.name == name) return row;
   throw std::logic_error("no such store");
 }

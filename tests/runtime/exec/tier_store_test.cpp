@@ -1,5 +1,5 @@
-// What every TierStore does, over the table of stores: blocks come back as they were put, or not at all; places and keys both count;
-// random operations agree with a map. A new row is tested by these cases as they are.
+// What every TierStore does, over the table of stores and the device's: blocks come back as they were put, or not at all; places and keys
+// both count; random operations agree with a map. A new row is tested by these cases as they are.
 #include "runtime/exec/tier_store.h"
 
 #include "tests/runtime/exec/store_blocks.h"
@@ -30,7 +30,7 @@ namespace {
 using namespace troupe::test;
 
 std::string_view each_store() {
-  const auto rows = tier_store_rows();
+  const auto rows = all_stores();
   return rows[GENERATE_COPY(range(std::size_t{0}, rows.size()))].name;
 }
 std::set<BlockId> places_of(const TierStore& store) {
@@ -153,7 +153,7 @@ TEST_CASE("a store that is warm allocates nothing") {
 
 TEST_CASE("no store is made of nonsense") {
   const auto name = each_store();
-  const auto& row = store_row(name);
+  const auto row = store_row(name);
   auto spec = store_spec(fresh_store_folder("nonsense"));
   const auto refused = [&](auto change) {
     auto wrong = spec;
