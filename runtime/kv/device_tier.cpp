@@ -53,12 +53,16 @@ class DeviceTier::State {
   BlocksLeased lease(const LeaseBlocks& request);
   void publish(const PublishBlocks& request);
   void release(const ReleaseBlocks& request);
+  Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
+  void unpin(const PinName& name) { keep(pins_.unpin(name), false); }
+  void expire(std::uint64_t now) { keep(pins_.expire(now), false); }
   DeviceTierStats stats() const;
   void check_invariants() const;
 
  private:
   void release_lock(LockId id, std::uint32_t from_block);
   void hold(TreeNode& node, LockId lock);
+  void keep(const std::vector<BlockKey>& keys, bool kept);
   void keep_private(BlockId block, LockId lock);
   TreeNode* publish_block(TreeNode* parent, const BlockKey& key, BlockId block, std::span<const TokenId> tokens, LockId lock);
   MissReason miss_reason(const Match& request, const PrefixTree::Found& found) const;
@@ -68,6 +72,7 @@ class DeviceTier::State {
   PrefixTree tree_;
   std::unordered_map<LockId, Lock> locks_;
   EvictedKeys evicted_;
+  PinTable pins_;
   std::uint64_t tail_locks_ = 0;
   DeviceTierStats counters_;  // the four counters only
 };
@@ -77,6 +82,7 @@ void DeviceTier::State::begin_epoch(GroupEpoch epoch, std::uint32_t blocks) {
   tree_.clear();
   locks_.clear();
   evicted_.clear();
+  if (pool_.total() != blocks) pins_ = PinTable(blocks / 2);
   pool_.reset(blocks);
 }
 
@@ -159,6 +165,7 @@ TreeNode* DeviceTier::State::publish_block(TreeNode* parent, const BlockKey& key
   pool_.change(block, BlockState::kLeased, BlockState::kCached);
   TreeNode& node = tree_.insert(*parent, key, block, tokens, removed);
   if (lock) hold(node, lock);
+  if (key && pins_.contains(key)) tree_.keep(node, true);
   for (BlockId shorter : removed) pool_.change(shorter, BlockState::kCached, BlockState::kFree);
   ++counters_.published_blocks;
   return &node;
@@ -173,6 +180,19 @@ void DeviceTier::State::keep_private(BlockId block, LockId lock) {
 void DeviceTier::State::hold(TreeNode& node, LockId lock) {
   tree_.lock(node);
   locks_[lock].nodes.push_back(&node);
+}
+
+Status DeviceTier::State::pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until) {
+  auto changed = pins_.pin(name, path, until);
+  if (!changed) return changed.error();
+  keep(changed->pinned, true);
+  keep(changed->unpinned, false);
+  return ok_status();
+}
+
+void DeviceTier::State::keep(const std::vector<BlockKey>& keys, bool kept) {
+  for (const BlockKey& key : keys)
+    if (TreeNode* node = tree_.find(key)) tree_.keep(*node, kept);
 }
 
 void DeviceTier::State::release(const ReleaseBlocks& request) {
@@ -205,12 +225,14 @@ DeviceTierStats DeviceTier::State::stats() const {
   stats.leased = pool_.count(BlockState::kLeased) + pool_.count(BlockState::kShadow);
   stats.cached = tree_.size();
   stats.locked = tree_.locked();
+  stats.pinned_keys = pins_.blocks();
   return stats;
 }
 
 void DeviceTier::State::check_invariants() const {
   pool_.check_invariants();
   tree_.check_invariants();
+  pins_.check_invariants();
   std::unordered_map<const TreeNode*, std::uint32_t> held;
   std::uint32_t shadows = 0;
   for (const auto& [id, lock] : locks_) {
@@ -223,6 +245,7 @@ void DeviceTier::State::check_invariants() const {
   std::uint32_t held_nodes = 0;
   for (const TreeNode* node : tree_.nodes()) {
     TROUPE_CHECK(pool_.state(node->block) == BlockState::kCached);
+    TROUPE_CHECK(node->kept == (node->key && pins_.contains(node->key)));
     const auto count = held.find(node);
     TROUPE_CHECK(node->locks == (count == held.end() ? 0 : count->second));
     held_nodes += count == held.end() ? 0 : 1;
@@ -237,6 +260,9 @@ PrefixMatched DeviceTier::match(const Match& request) { return state_->match(req
 BlocksLeased DeviceTier::lease(const LeaseBlocks& request) { return state_->lease(request); }
 void DeviceTier::publish(const PublishBlocks& request) { state_->publish(request); }
 void DeviceTier::release(const ReleaseBlocks& request) { state_->release(request); }
+Status DeviceTier::pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until) { return state_->pin(name, path, until); }
+void DeviceTier::unpin(const PinName& name) { state_->unpin(name); }
+void DeviceTier::expire(std::uint64_t now) { state_->expire(now); }
 DeviceTierStats DeviceTier::stats() const { return state_->stats(); }
 void DeviceTier::check_invariants() const { state_->check_invariants(); }
 

@@ -123,6 +123,15 @@ void PrefixTree::touch(TreeNode& node) {
   if (listed) list(node);
 }
 
+void PrefixTree::keep(TreeNode& node, bool kept) {
+  if (node.kept == kept) return;
+  const bool was_pinned = node.pinned();
+  node.kept = kept;
+  if (!was_pinned) pin_ancestors(node);
+  if (!node.pinned()) unpin_ancestors(node);
+  refresh(node);
+}
+
 void PrefixTree::pin_ancestors(TreeNode& node) {
   ++pinned_;
   for (TreeNode* up = node.parent; up != nullptr; up = up->parent) {
@@ -179,7 +188,7 @@ void PrefixTree::unlist(TreeNode& node) {
 }
 
 void PrefixTree::refresh(TreeNode& node) {
-  const bool wanted = !node.root() && node.locks == 0 && node.child_count == 0;
+  const bool wanted = !node.root() && node.locks == 0 && !node.kept && node.child_count == 0;
   if (wanted && !node.listed) list(node);
   if (!wanted && node.listed) unlist(node);
 }
@@ -215,7 +224,7 @@ void PrefixTree::check_invariants() const {
     TROUPE_CHECK(pinned_children == node->pinned_children && children == node->child_count);
     TROUPE_CHECK(!node->tokens.empty() && node->tokens.size() <= kBlockTokens && node->full() == static_cast<bool>(node->key));
     TROUPE_CHECK(node->full() || children == 0);
-    TROUPE_CHECK(node->listed == (node->locks == 0 && children == 0));
+    TROUPE_CHECK(node->listed == (node->locks == 0 && !node->kept && children == 0));
     if (node->listed) TROUPE_CHECK(order_.count(order_of(*node)) == 1 && listed_.at(node->block) == node);
     if (node->key) TROUPE_CHECK(find(node->key) == node);
     locked += node->locks > 0 ? 1 : 0;

@@ -1,7 +1,7 @@
 // PrefixTree: radix tree of cached blocks. A node is one block: 32 token ids and its chained key, or a partial tail leaf (1...31 ids, no
 // key). One root a key domain, so that token comparisons never cross domains. Counted locks; unlocked leaves are evicted, partial
 // tails first, then least recently used (RadixAttention, arXiv 2312.07104, section 3, on blocks instead of tokens).
-// Owned by DeviceTier, on its thread. Invariant: a node with locks > 0 in its subtree ("pinned") is never evicted.
+// Owned by DeviceTier, on its thread. Invariant: a node with one in its subtree that is locked or kept ("pinned") is never evicted.
 #pragma once
 #include "messages/ids.h"
 
@@ -26,11 +26,12 @@ struct TreeNode {
   std::uint32_t pinned_children = 0;
   std::uint32_t child_count = 0;
   std::uint64_t last_use = 0;
+  bool kept = false;                                                             // a client's pin
   bool listed = false;                                                           // in the eviction order
   std::unordered_map<TokenId, std::vector<std::unique_ptr<TreeNode>>> children;  // by their first token
 
   bool root() const { return parent == nullptr; }
-  bool pinned() const { return locks > 0 || pinned_children > 0; }
+  bool pinned() const { return locks > 0 || kept || pinned_children > 0; }
   bool full() const { return tokens.size() == kBlockTokens; }
 };
 
@@ -54,6 +55,7 @@ class PrefixTree {
   void lock(TreeNode& node);
   void unlock(TreeNode& node);  // counts as a use
   void touch(TreeNode& node);
+  void keep(TreeNode& node, bool kept);  // holds it like a lock; no use
   struct Evicted {
     BlockId block;
     BlockKey key;

@@ -1,5 +1,5 @@
 // DeviceTier against a model that knows no tree: a list of cached prefixes, searched by brute force. Random holders match, lease,
-// publish and release; after every operation invariants hold and both agree on what is matched, locked and left.
+// publish, release and pin; after every operation invariants hold and both agree on what is matched, locked, pinned and left.
 #include "messages/error.h"
 #include "runtime/kv/block_key.h"
 #include "runtime/kv/device_tier.h"
@@ -29,8 +29,13 @@ class Comparison {
   Comparison(std::uint64_t seed, std::uint32_t blocks) : random_(seed) { tier_.begin_epoch(kEpoch, blocks); }
 
   void step() {
-    const std::uint32_t dice = below(100);
-    if (dice < 35)
+    const std::uint32_t dice = below(105);
+    ++now_;
+    if (dice >= 103)
+      expire();
+    else if (dice >= 100)
+      pin();
+    else if (dice < 35)
       match();
     else if (dice < 55)
       lease();
@@ -44,7 +49,10 @@ class Comparison {
   void finish() {
     while (!holders_.empty()) release();
     give_back();
+    now_ += 1000;
+    expire();
     compare();
+    CHECK(tier_.stats().pinned_keys == 0);
     CHECK(tier_.stats().locked == 0);
     CHECK(tier_.stats().leased == 0);
   }
@@ -200,6 +208,38 @@ class Comparison {
     holders_.erase(at);
   }
 
+  void pin() {
+    Tokens path;
+    const std::uint64_t domain = 1 + below(2);
+    if (!model_.empty() && below(3) > 0) {  // something that is there, else what may come
+      const auto at = std::next(model_.begin(), below(static_cast<std::uint32_t>(model_.size())));
+      path = at->second.path;
+    } else {
+      path = random_tokens(120);
+    }
+    path.resize(path.size() / kBlockTokens * kBlockTokens);
+    const std::uint64_t number = below(4), until = now_ + below(200);
+    std::set<std::pair<std::uint64_t, Tokens>> all;
+    auto wanted = pins_;
+    wanted[100 + number] = {domain, path, until};  // beside the one it replaces
+    for (const auto& [name, pin] : wanted)
+      for (std::size_t end = kBlockTokens; end <= pin.path.size(); end += kBlockTokens)
+        all.emplace(pin.domain, Tokens(pin.path.begin(), pin.path.begin() + static_cast<std::ptrdiff_t>(end)));
+    const Status status = tier_.pin({1, number}, block_keys(domain_of(domain), path), until);
+    REQUIRE(status.ok() == (all.size() <= tier_.stats().total / 2));
+    if (status.ok()) pins_[number] = {domain, path, until};
+  }
+
+  void expire() {
+    if (below(2) == 0) {
+      const std::uint64_t number = below(4);
+      tier_.unpin({1, number});
+      pins_.erase(number);
+    }
+    tier_.expire(now_);
+    std::erase_if(pins_, [&](const auto& pin) { return pin.second.until <= now_; });
+  }
+
   void give_back() {
     ReleaseBlocks request;
     request.epoch = kEpoch;
@@ -237,7 +277,13 @@ class Comparison {
              (other.path.size() - 1) / kBlockTokens == (path.size() - 1) / kBlockTokens && common(other.path, path) == other.path.size();
     });
   }
+  bool kept(const ModelBlock& block) const {
+    return block.full() && std::any_of(pins_.begin(), pins_.end(), [&](const auto& pin) {
+             return pin.second.domain == block.domain && common(pin.second.path, block.path) == block.path.size();
+           });
+  }
   bool pinned(const ModelBlock& block) const {
+    if (kept(block)) return true;  // what is below it in the path is pinned only with it
     return std::any_of(model_.begin(), model_.end(), [&](const auto& entry) {
       const auto locks = lock_count_.find(entry.first);
       return locks != lock_count_.end() && locks->second > 0 && entry.second.domain == block.domain &&
@@ -258,6 +304,7 @@ class Comparison {
     for (BlockId block : gone) {
       const ModelBlock evicted = model_.at(block);
       REQUIRE(lock_count_[block] == 0);
+      REQUIRE(!kept(evicted));
       model_.erase(block);
       if (!evicted.full()) continue;
       for (const auto& [other, cached_block] : model_)
@@ -277,7 +324,15 @@ class Comparison {
     REQUIRE(tier_.lease({kEpoch, LeaseId{1}, 0, true}).evictable == stats.free + evictable());
   }
 
+  struct Pin {
+    std::uint64_t domain = 0;
+    Tokens path;  // full blocks
+    std::uint64_t until = 0;
+  };
+
   std::mt19937_64 random_;
+  std::uint64_t now_ = 0;
+  std::map<std::uint64_t, Pin> pins_;
   DeviceTier tier_;
   std::uint64_t last_lock_ = 0;
   std::vector<Holder> holders_;

@@ -212,6 +212,38 @@ TEST_CASE("a lock can be given back from a block on") {
   CHECK(holder.tier.stats().locked == 0);
 }
 
+TEST_CASE("a pinned path stays until its time, even through an epoch; half of the blocks can be pinned") {
+  Holder holder(6);
+  const auto kept = numbers(0, 64);
+  const auto path = block_keys(kDomain, kept);
+  REQUIRE(holder.tier.pin({1, 1}, path, 100));  // before it is there,
+  holder.release({holder.publish(kept)});
+  holder.release({holder.publish(numbers(1000, 64))});
+  REQUIRE(holder.tier.pin({1, 2}, std::vector{block_keys(kDomain, numbers(1000, 32))}, 100));  // or after
+  const auto refused = holder.tier.pin({1, 3}, block_keys(kDomain, numbers(2000, 32)), 100);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().client_text.find("limit of 3") != std::string::npos);
+  CHECK(holder.lease(6).size() == 3);  // two free, one not pinned
+  CHECK(holder.tier.lease({kEpoch, LeaseId{9}, 0, true}).evictable == 0);
+  CHECK(holder.tier.stats().locked == 0);  // a pin is no lock
+  holder.tier.check_invariants();
+  holder.tier.expire(99);
+  CHECK(holder.lease(1).empty());
+  holder.tier.unpin({1, 2});
+  CHECK(holder.lease(6).size() == 1);
+
+  holder.tier.begin_epoch(kEpoch, 6);
+  holder.release({holder.publish(kept)});
+  CHECK(holder.lease(6).size() == 4);
+  holder.tier.expire(100);
+  CHECK(holder.lease(6).size() == 2);
+  CHECK(holder.tier.stats().pinned_keys == 0);
+  REQUIRE(holder.tier.pin({1, 1}, path, 200));
+  holder.tier.begin_epoch(kEpoch, 2);  // another number: half of it is less than what was pinned
+  CHECK(holder.tier.stats().pinned_keys == 0);
+  holder.tier.check_invariants();
+}
+
 TEST_CASE("messages of another epoch are dropped") {
   Holder holder(8);
   const LockId lock = holder.publish(numbers(0, 40));
