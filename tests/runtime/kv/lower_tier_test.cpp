@@ -256,6 +256,17 @@ TEST_CASE("parents are remembered from one epoch to the next") {
   CHECK(disk.held(keys) == 2);
 }
 
+TEST_CASE("parents that nobody knows are learned from a match") {
+  Neighbours disk(3);
+  const Keys keys = chain(1, 3);
+  disk.tier.begin_epoch(kEpoch);
+  disk.tier.adopt_inventory(kEpoch, std::vector<std::vector<InventoryEntry>>{{{keys[0], 0, 5}, {keys[1], 1, 5}, {keys[2], 2, 5}}});
+  CHECK(disk.held(keys) == 3);
+  disk.release(disk.match(part(keys, 1, 3), 1));  // now the root is the one used longest ago
+  disk.write(chain(2, 1));
+  CHECK(disk.held(keys) == 2);
+}
+
 TEST_CASE("what is cleared goes at once, or with its lock, or with its write") {
   Neighbours host(8);
   const Keys locked = chain(1, 2), idle = chain(2, 2), writing = chain(3, 2);
