@@ -222,6 +222,7 @@ TEST_CASE("tokens on loaded blocks are those on computed ones, also of another l
     Rank other(format, "ref", 2);
     REQUIRE(Tiers::domain_of(other.executor.kv_cache()) == tiers.spec.domain);
     tiers.restart(tiers.spec.domain);
+    tiers.mover.reset();  // the disk is this thread's
     DeviceStore device(other.executor.kv_cache());
     std::vector<std::byte> bytes(3 * device.block_bytes());
     std::array<BlockRead, 3> reads;
