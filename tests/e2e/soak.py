@@ -50,7 +50,7 @@ def main():
 
 
 def soak(server, options):
-    world = World(server, reference_text(server))
+    world = World(server)
     seconds = 60 * options.minutes
     stop_at = time.monotonic() + seconds
     tally, faults = collections.Counter(), []
