@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import load_clients
 from soak_clients import ACTIONS, REFERENCE, World, reference_text
 from troupe_server import ROOT, Server, is_idle
 
@@ -29,7 +30,7 @@ SANITIZERS = {"ASAN_OPTIONS": "detect_stack_use_after_return=1:check_initializat
 INTERNAL = ("internal_error", "engine_restarting", "retry_budget", "step_timeout", "compute_fault", "non_finite", "actor_died", "out_of_memory")
 WARM_UP = 0.25         # of the time; then memory must not grow by half
 MEMORY_GROWTH = 1.5
-END_SECONDS = 300      # for what still runs when the clients stop
+END_SECONDS = 900      # for what still runs when the clients stop
 
 
 def main():
@@ -51,6 +52,8 @@ def main():
 
 def soak(server, options):
     world = World(server)
+    if world.slow:
+        load_clients.PATIENCE *= 4
     seconds = 60 * options.minutes
     stop_at = time.monotonic() + seconds
     tally, faults = collections.Counter(), []

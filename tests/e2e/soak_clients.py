@@ -10,7 +10,8 @@ import time
 
 import websocket
 
-from load_clients import PATHS, PATIENCE, ROUTES, ask, question
+import load_clients
+from load_clients import PATHS, ROUTES, ask, question
 from troupe_server import EventStream, model_name
 
 REFERENCE = "What is bread?"
@@ -26,7 +27,8 @@ class World:
         begin = time.monotonic()
         self.reference = reference_text(server)
         # A program built with sanitizers takes minutes for what others do in a second: it gets less to read, but as much that is too long.
-        self.prompt_words = (300, 1500, 7000, 12_000) if time.monotonic() - begin < 2 else (100, 300, 12_000)
+        self.slow = time.monotonic() - begin > 2
+        self.prompt_words = (100, 300, 12_000) if self.slow else (300, 1500, 7000, 12_000)
         self.statuses = collections.Counter()
         self.stored = collections.deque(maxlen=50)  # ids of responses
         self.lock = threading.Lock()
@@ -101,7 +103,8 @@ def reset(connection):
 def leave(world, chance):
     """A stream that its client leaves: at once, during the prompt or after some events; politely or not."""
     route = chance.choice(list(PATHS))
-    stream = EventStream(world.server, question(route, text(chance, 300), 200, **fields(chance, route)), path=PATHS[route])
+    stream = EventStream(world.server, question(route, text(chance, 300), 200, **fields(chance, route)), path=PATHS[route],
+                         timeout=load_clients.PATIENCE)
     try:
         world.count(stream.status)
         expect(stream.status == 200 or stream.status in REFUSALS, f"status {stream.status}")
@@ -166,7 +169,7 @@ def broken_json(chance, route):
 def send_nonsense(world, chance):
     route = chance.choice(list(PATHS))
     body = broken_json(chance, route)
-    status, answer, _ = world.server.post(PATHS[route], body, timeout=PATIENCE)
+    status, answer, _ = world.server.post(PATHS[route], body, timeout=load_clients.PATIENCE)
     world.count(status)
     expect(status in REFUSALS and status not in (408, 504) and answer["error"]["message"], f"{route} {body[:200]!r}: {status} {answer}")
 
@@ -197,7 +200,8 @@ def send_too_much(world, chance):
 
 def read_slowly(world, chance):
     """Reads nothing for a while, then the rest, if it is still there."""
-    stream = EventStream(world.server, question("chat", text(chance), 300, n=4, logprobs=True, top_logprobs=20, ignore_eos=True))
+    stream = EventStream(world.server, question("chat", text(chance), 300, n=4, logprobs=True, top_logprobs=20, ignore_eos=True),
+                         timeout=load_clients.PATIENCE)
     try:
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         time.sleep(chance.uniform(1, 8))
@@ -219,7 +223,7 @@ def say_nothing(world, chance):
 def branch_on_socket(world, chance):
     """Lanes of one WebSocket: answers, continuations, cancels and bad events in any order; at the end it may simply leave."""
     host, port = world.server.address
-    connection = websocket.create_connection(f"ws://{host}:{port}/v1/responses", timeout=PATIENCE)
+    connection = websocket.create_connection(f"ws://{host}:{port}/v1/responses", timeout=load_clients.PATIENCE)
     open_lanes, parents = set(), []
     try:
         for _ in range(chance.randint(1, 8)):
@@ -271,7 +275,7 @@ def use_stored(world, chance):
     """Makes a stored response, or reads, resumes, cancels, continues or deletes one that another client made."""
     if not world.stored or chance.random() < 0.3:
         body = {"model": model_name(), "input": text(chance), "max_output_tokens": 30}
-        stream = EventStream(world.server, body, path="/v1/responses")
+        stream = EventStream(world.server, body, path="/v1/responses", timeout=load_clients.PATIENCE)
         try:
             for number, event in enumerate(stream.events() if stream.status == 200 else ()):
                 if event["type"] == "response.created":
@@ -288,14 +292,14 @@ def use_stored(world, chance):
     elif kind == 1:
         status, _ = world.server.get(wanted + f"?stream=true&starting_after={chance.randrange(20)}")
     elif kind == 2:
-        status, _, _ = world.server.post(wanted + "/cancel", b"", timeout=PATIENCE)
+        status, _, _ = world.server.post(wanted + "/cancel", b"", timeout=load_clients.PATIENCE)
     elif kind == 3:
         status, _ = world.server.get(wanted + "/input_items")
     elif kind == 4:
         status = answer_status(raw(world, b"DELETE " + wanted.encode() + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", chance))
     else:
         body = {"model": model_name(), "input": text(chance, 5), "max_output_tokens": 10, "previous_response_id": wanted.split("/")[-1]}
-        status, _, _ = world.server.post("/v1/responses", body, timeout=PATIENCE)
+        status, _, _ = world.server.post("/v1/responses", body, timeout=load_clients.PATIENCE)
     world.count(status)
     expect(status == 200 or status in REFUSALS or status == 409, f"{kind} {wanted}: {status}")
 
@@ -316,7 +320,7 @@ def use_the_rest(world, chance):
                                     ("/detokenize", {"tokens": [chance.randrange(50_000) for _ in range(20)]}),
                                     ("/apply-template", {"messages": [{"role": "user", "content": text(chance)}]}),
                                     ("/v1/chat/completions/input_tokens", question("chat", text(chance), 1))))
-        status, answer, _ = world.server.post(path, body, timeout=PATIENCE)
+        status, answer, _ = world.server.post(path, body, timeout=load_clients.PATIENCE)
         expect(status in (200, 400, 429), f"{path}: {status} {answer}")
     world.count(status)
 
