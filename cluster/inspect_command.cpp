@@ -8,6 +8,7 @@
 #include <fstream>
 
 namespace troupe::cluster {
+
 int run_inspect(const Options& options) {
   if (options.model.empty()) return print_fault("no file is named, for example: troupe inspect model.gguf");
   const auto facts = read_model_facts(options.model);

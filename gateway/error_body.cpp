@@ -6,8 +6,6 @@
 namespace troupe::gateway {
 namespace {
 
-constexpr std::uint32_t kRetryMs = 1000;
-
 struct StatusRow {
   ErrorClass error_class;
   int status;

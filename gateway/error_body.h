@@ -22,6 +22,8 @@ std::string retry_after_header(const Error& error);
 /// An error of HTTP itself, as the reader found it.
 Error protocol_error(int status, std::string_view why);
 Error from_wire(messages::Error::Reader error);
+/// When to try again where nothing better is known.
+inline constexpr std::uint32_t kRetryMs = 1000;
 /// Of work that comes during a drain, and of work that a drain has ended.
 Error draining_error();
 Error cut_by_drain();

@@ -9,7 +9,6 @@ namespace troupe::gateway {
 namespace {
 
 constexpr std::uint16_t kGoingAway = 1001;
-constexpr std::uint32_t kRetryMs = 1000;
 
 }  // namespace
 

@@ -15,7 +15,6 @@
 namespace troupe::gateway {
 namespace {
 
-constexpr std::uint32_t kRetryMs = 1000;
 constexpr std::uint64_t kTellEveryMs = 60'000;
 
 std::optional<messages::ServedModel::Reader> find_model(messages::DirectoryChanged::Reader directory, std::string_view name) {
@@ -27,7 +26,8 @@ std::optional<messages::ServedModel::Reader> find_model(messages::DirectoryChang
 }  // namespace
 
 Service::Service(const GatewayOptions& options, base::Metrics& metrics)
-    : limits_(options.limits),
+    : started_(unix_time()),
+      limits_(options.limits),
       access_({options.keys, options.allowed_origins, options.allowed_hosts, options.hosts, options.metrics_open}),
       metrics_(metrics),
       config_json_(options.config_json),

@@ -77,7 +77,7 @@ class Service final : public Application {
   void on_drained(std::function<void(std::uint32_t cut)> done) { on_drained_ = std::move(done); }
 
  private:
-  const std::int64_t started_ = static_cast<std::int64_t>(std::time(nullptr));
+  const std::int64_t started_;
   const Limits limits_;
   AccessRules access_;
   base::Metrics& metrics_;

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from troupe_server import UNVERIFIED, Server, chat_body
+from troupe_server import UNVERIFIED, Server, ServerTest, chat_body
 
 SECRET = "xyzzy-plover"  # in prompts, queries and headers; must never be logged
 
@@ -19,26 +19,19 @@ def make_certificate(folder, name):
                     "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
 
 
-class Http(unittest.TestCase):
+class Http(ServerTest):
     @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.scratch.name)
+    def start_server(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
         (cls.folder / "keys").write_text("# people\nfirst-sesame\n")
         (cls.folder / "admins").write_text("root-sesame\n")
         make_certificate(cls.folder, "first.example")
-        cls.server = Server("--api-key-file", str(cls.folder / "keys"), "--admin-key-file", str(cls.folder / "admins"),
-                            "--tls-cert", str(cls.folder / "cert.pem"), "--tls-key", str(cls.folder / "key.pem"), "--access-log",
-                            "--log-format", "json", "--log-level", "debug", "--max-body", "100KiB", "--max-json-depth", "8", "--host",
-                            "127.0.0.1", "--host", "::1")
-
-    @classmethod
-    def tearDownClass(cls):
-        try:
-            cls.server.stop()
-        finally:
-            cls.server.kill()
-            cls.scratch.cleanup()
+        return Server("--api-key-file", str(cls.folder / "keys"), "--admin-key-file", str(cls.folder / "admins"),
+                      "--tls-cert", str(cls.folder / "cert.pem"), "--tls-key", str(cls.folder / "key.pem"), "--access-log",
+                      "--log-format", "json", "--log-level", "debug", "--max-body", "100KiB", "--max-json-depth", "8", "--host",
+                      "127.0.0.1", "--host", "::1")
 
     def key(self, key):
         return {"Authorization": f"Bearer {key}"}

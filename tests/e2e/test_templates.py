@@ -44,23 +44,16 @@ class Roles(ServerTest):
             self.assertIn("messages[0].", answer["error"]["message"])
 
 
-class Tools(unittest.TestCase):
+class Tools(ServerTest):
     """What a client says of its tools reaches the template in the client's order, by every endpoint."""
     FUNCTION = {"name": "weather", "description": "Weather of a town.",
                 "parameters": {"type": "object", "required": ["town"], "properties": {"town": {"type": "string"}, "day": {"type": "string"}}}}
 
     @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server(model=with_template(cls.folder.name, SHOWS_TOOLS))
-
-    @classmethod
-    def tearDownClass(cls):
-        try:
-            cls.server.stop()
-        finally:
-            cls.server.kill()
-            cls.folder.cleanup()
+    def start_server(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        return Server(model=with_template(folder.name, SHOWS_TOOLS))
 
     def good(self, path, **body):
         status, answer, _ = self.server.post(path, body, timeout=30)

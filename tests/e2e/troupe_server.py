@@ -172,8 +172,12 @@ class ServerTest(unittest.TestCase):
     arguments = ()
 
     @classmethod
+    def start_server(cls):
+        return Server(*cls.arguments)
+
+    @classmethod
     def setUpClass(cls):
-        cls.server = Server(*cls.arguments)
+        cls.server = cls.start_server()
 
     @classmethod
     def tearDownClass(cls):
