@@ -4,6 +4,7 @@
 #include "messages/cache.capnp.h"
 #include "messages/caf_types.h"
 #include "messages/membership.capnp.h"
+#include "messages/moves.capnp.h"
 #include "messages/plan.capnp.h"
 #include "messages/request.capnp.h"
 #include "messages/session_store.capnp.h"
@@ -25,9 +26,10 @@ void register_all(caf::actor_system_config& config) {
   using namespace messages;
   register_messages<AdmitSequence, AppendPrompt, SequenceAdmitted, AdmissionRefused, AbortSequence, TokensGenerated, PromptScored,
                     ReplicaLoad, SubscribeReplica, ReplicaDescribed>(config);
-  register_messages<ForwardPlan, ForwardResult, MovesFinished, SequenceHistory, ResyncWanted, ResyncSequences>(config);
-  register_messages<LoadShard, LoadProgress, ShardLoaded, EnterEpoch, ShardReady, InventoryReported, ReportInventory, MoveBlocks,
-                    LeaveEpoch, EpochLeft, ShardFailed>(config);
+  register_messages<ForwardPlan, ForwardResult, SequenceHistory, ResyncWanted, ResyncSequences>(config);
+  register_messages<LoadShard, LoadProgress, ShardLoaded, EnterEpoch, ShardReady, InventoryReported, ReportInventory, LeaveEpoch, EpochLeft,
+                    ShardFailed>(config);
+  register_messages<MoveBlocks, MovesFinished>(config);
   register_messages<Pin, Pinned, BlockEvents, GroupLost, GroupReady>(config);
   register_messages<Join, JoinAccepted, JoinRefused, Heartbeat, MembershipChanged, LeaveCluster>(config);
 }

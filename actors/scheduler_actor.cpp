@@ -48,7 +48,6 @@ class SchedulerActor final : public ActorBase {
           scheduler_.on_blocks_leased(wire::decode(*message), now());
           flush();
         },
-        [](const Message<messages::MovesFinished>&) {},  // only copies are planned so far, and their plan's result covers them
         [this](const Message<messages::SubscribeReplica>&) { on_subscribe(sender()); },
         [this](const Message<messages::GroupReady>& message) { on_group_ready(*message); },
         [this](const Message<messages::GroupLost>& message) { on_group_lost(*message); },

@@ -1,9 +1,12 @@
 #include "actors/wire/plan.h"
 
 #include "actors/wire/common.h"
+#include "actors/wire/moves.h"
 
 namespace troupe::actors::wire {
 namespace {
+using wire::decode;
+using wire::write;
 
 void write(const plan::AddedSequence& added, messages::AddedSequence::Builder builder) {
   builder.setSequence(added.sequence.value);
@@ -47,17 +50,6 @@ plan::Sample decode(messages::Sample::Reader sample) {
   return {sample.getRow(), SequenceSlot{sample.getSequence()}, sample.getToken(), sample.getTopLogprobs(), sample.getFlags()};
 }
 
-void write(const plan::BlockMove& move, messages::BlockMove::Builder builder) {
-  builder.setSource(move.source);
-  builder.setTarget(move.target);
-  builder.setTokens(move.tokens);
-  builder.setFrom(static_cast<messages::Tier>(move.from));
-  builder.setTo(static_cast<messages::Tier>(move.to));
-}
-plan::BlockMove decode(messages::BlockMove::Reader move) {
-  return {move.getSource(), move.getTarget(), move.getTokens(), static_cast<Tier>(move.getFrom()), static_cast<Tier>(move.getTo())};
-}
-
 template <class Struct, class List>
 void write_structs(const std::vector<Struct>& values, List list) {
   for (unsigned i = 0; i < list.size(); ++i) write(values[i], list[i]);
@@ -85,10 +77,7 @@ Message<messages::ForwardPlan> encode(const plan::ForwardPlan& plan) {
         if (!plan.runs.empty()) write_structs(plan.runs, builder.initRuns(static_cast<unsigned>(plan.runs.size())));
         write_list(plan.tokens, [&](unsigned n) { return builder.initTokens(n); });
         if (!plan.samples.empty()) write_structs(plan.samples, builder.initSamples(static_cast<unsigned>(plan.samples.size())));
-        if (!plan.moves.empty()) write_structs(plan.moves, builder.initMoves(static_cast<unsigned>(plan.moves.size())));
-        builder.setMoveSet(plan.move_set.value);
-        builder.setHostTier(plan.host_tier);
-        builder.setDiskTier(plan.disk_tier);
+        if (!plan.copies.empty()) write_structs(plan.copies, builder.initCopies(static_cast<unsigned>(plan.copies.size())));
       },
       64 + rows / 2 + 4 * static_cast<unsigned>(plan.runs.size() + plan.samples.size() + 16 * plan.added.size()));
 }
@@ -104,10 +93,7 @@ plan::ForwardPlan decode(messages::ForwardPlan::Reader plan) {
   out.runs = decode_structs<plan::RowRun>(plan.getRuns());
   out.tokens = to_vector<TokenId>(plan.getTokens());
   out.samples = decode_structs<plan::Sample>(plan.getSamples());
-  out.moves = decode_structs<plan::BlockMove>(plan.getMoves());
-  out.move_set = MoveSetId{plan.getMoveSet()};
-  out.host_tier = plan.getHostTier();
-  out.disk_tier = plan.getDiskTier();
+  out.copies = decode_structs<plan::BlockMove>(plan.getCopies());
   return out;
 }
 

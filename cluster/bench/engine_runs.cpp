@@ -81,7 +81,7 @@ void EngineRuns::fill_blocks(std::uint32_t count) {
     engine_.run(plan, kNoAbort);
     plan::ForwardPlan copies = next_plan();
     for (std::uint32_t block = real; block < count; ++block)
-      copies.moves.push_back({block % real, block, static_cast<std::uint16_t>(kBlockTokens), Tier::kDevice, Tier::kDevice});
+      copies.copies.push_back({block % real, block, static_cast<std::uint16_t>(kBlockTokens), Tier::kDevice, Tier::kDevice});
     engine_.run(copies, kNoAbort);
   }
   filled_ = count;

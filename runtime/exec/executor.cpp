@@ -71,7 +71,7 @@ class Executor::State {
 
  private:
   void copy_blocks(const plan::ForwardPlan& plan) {
-    for (const plan::BlockMove& move : plan.moves) {
+    for (const plan::BlockMove& move : plan.copies) {
       TROUPE_CHECK(move.from == Tier::kDevice && move.to == Tier::kDevice);
       TROUPE_CHECK(move.source < kv_->shape().blocks && move.target < kv_->shape().blocks && move.source != move.target);
       TROUPE_CHECK(move.tokens >= 1 && move.tokens <= kBlockTokens);

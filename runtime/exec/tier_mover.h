@@ -1,5 +1,5 @@
 // TierMover: carries blocks between the stores of a rank, on the one thread that waits for disks. A set of moves is what one message
-// (MoveBlocks, or the moves of a ForwardPlan that start with it) asks for; its end is what MovesFinished reports. Sets go in order of
+// (MoveBlocks) asks for; its end is what MovesFinished reports. Sets go in order of
 // arrival, those of requests before background ones, in batches of a few MiB: a background set yields after a batch. The queue is
 // bounded in moves; what does not fit is refused at once. A move that fails for any reason is a miss of its block, nothing else.
 // Owner: the rank. Thread: all calls from any; `finished` and tasks run on the mover's thread, must not throw, and come once each.

@@ -80,6 +80,12 @@ struct ReleaseBlocks {
   std::vector<BlockRange> leased;  // never published: free at once
   std::uint32_t from_block = 0;
 };
+/// Ends what `lock` holds in the tiers below the device.
+struct LoadFinished {
+  GroupEpoch epoch;
+  LockId lock;
+  std::vector<BlockKey> failed;  // not on all ranks: forgotten
+};
 /// A block of the tier above, locked there until WrittenDown.
 struct WantedBlock {
   BlockKey key;

@@ -3,6 +3,7 @@
 // Order within a plan: drops, adds, appends, copies, rows, samples. Deltas: shards keep tables and parameters.
 #pragma once
 #include "messages/ids.h"
+#include "runtime/plan/block_moves.h"
 
 #include <cstdint>
 #include <vector>
@@ -61,16 +62,6 @@ struct AddedSequence {
   friend bool operator==(const AddedSequence&, const AddedSequence&) = default;
 };
 
-/// device -> device is a copy, done in plan order before the step's rows.
-struct BlockMove {
-  BlockId source = 0;
-  BlockId target = 0;
-  std::uint16_t tokens = 0;  // positions, 1...32
-  Tier from = Tier::kDevice;
-  Tier to = Tier::kDevice;
-  friend bool operator==(const BlockMove&, const BlockMove&) = default;
-};
-
 struct ForwardPlan {
   GroupEpoch epoch;
   StepNumber step;
@@ -81,10 +72,7 @@ struct ForwardPlan {
   std::vector<RowRun> runs;     // decode first, then prefill chunks
   std::vector<TokenId> tokens;  // one a row, run after run
   std::vector<Sample> samples;
-  std::vector<BlockMove> moves;
-  MoveSetId move_set;
-  Incarnation host_tier = 0;
-  Incarnation disk_tier = 0;
+  std::vector<BlockMove> copies;  // within the device, done before the step's rows
   friend bool operator==(const ForwardPlan&, const ForwardPlan&) = default;
 };
 

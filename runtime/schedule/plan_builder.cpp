@@ -36,7 +36,7 @@ void PlanBuilder::append_block(SequenceSlot slot, BlockId block) {
 }
 
 void PlanBuilder::copy(const PendingCopy& copy, BlockId target) {
-  plan_.moves.push_back({copy.source, target, copy.tokens, Tier::kDevice, Tier::kDevice});
+  plan_.copies.push_back({copy.source, target, copy.tokens, Tier::kDevice, Tier::kDevice});
   if (copy.tail_lock) note_.tail_locks.push_back(copy.tail_lock);
 }
 
@@ -76,11 +76,6 @@ void PlanBuilder::draw(Sequence& sequence) {
   note_.samples.push_back({sequence.number, kNone32, top});
   ++sequence.draws_in_flight;
   name(sequence);
-}
-
-plan::ForwardPlan PlanBuilder::take_plan(MoveSetId move_set) {
-  if (!plan_.moves.empty()) plan_.move_set = move_set;
-  return std::move(plan_);
 }
 
 }  // namespace troupe::schedule

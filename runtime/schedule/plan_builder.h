@@ -5,6 +5,7 @@
 #include "runtime/schedule/cost_model.h"
 #include "runtime/schedule/sequence.h"
 
+#include <utility>
 #include <vector>
 
 namespace troupe::schedule {
@@ -47,7 +48,7 @@ class PlanBuilder {
   std::uint32_t rows() const { return static_cast<std::uint32_t>(plan_.tokens.size()); }
   StepNumber step() const { return plan_.step; }
   PlanInFlight& note() { return note_; }
-  plan::ForwardPlan take_plan(MoveSetId move_set);
+  plan::ForwardPlan take_plan() { return std::move(plan_); }
 
  private:
   void name(Sequence& sequence) { sequence.last_step = sequence.last_row_step = plan_.step; }

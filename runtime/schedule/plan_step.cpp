@@ -33,7 +33,7 @@ bool Scheduler::State::plan_one(TimePoint now) {
   prefill_starved_ = prefill && builder.note().load.prefill_tokens == 0;
   last_step_ = builder.step();
   in_flight_.push_back(std::move(builder.note()));
-  output_.plans.push_back(builder.take_plan(MoveSetId{++last_move_set_}));
+  output_.plans.push_back(builder.take_plan());
   return true;
 }
 

@@ -152,8 +152,7 @@ class Scheduler::State {
   std::set<std::uint32_t> free_slots_;
   std::uint32_t slots_made_ = 0;
   std::vector<SequenceSlot> to_drop_;  // told to the shards by the next plan
-  std::uint64_t last_move_set_ = 0;
-  bool prefill_starved_ = false;  // the last plan had prompt tokens to do and no row for them
+  bool prefill_starved_ = false;       // the last plan had prompt tokens to do and no row for them
 
   // Blocks.
   LeasePool lease_;

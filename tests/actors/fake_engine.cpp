@@ -88,7 +88,7 @@ plan::ForwardResult FakeEngine::run(const plan::ForwardPlan& plan, const std::at
   for (const auto& added : plan.added)
     require(sequences_.emplace(added.sequence, Sequence{added.blocks, added.length, 0, added}).second, "slot in use");
   for (std::size_t i = 0; i < plan.append_slots.size(); ++i) sequence(plan.append_slots[i]).table.push_back(plan.append_blocks[i]);
-  for (const auto& move : plan.moves)
+  for (const auto& move : plan.copies)
     for (std::uint32_t i = 0; i < move.tokens; ++i)
       memory_[static_cast<std::size_t>(move.target) * kBlockTokens + i] = memory_[static_cast<std::size_t>(move.source) * kBlockTokens + i];
 

@@ -51,10 +51,7 @@ TEST_CASE("ForwardPlan") {
   p.runs = {{SequenceSlot{4}, plan::kNextPosition, 1, 0}, {SequenceSlot{1}, 64, 2, 1}};
   p.tokens = {plan::kLastToken, 5, 6};
   p.samples = {{0, SequenceSlot{4}, plan::kDraw, 5, 0}, {2, SequenceSlot{1}, 77, plan::kNoLogprobs, 1}};
-  p.moves = {{1, 2, 31, Tier::kDevice, Tier::kHost}};
-  p.move_set = MoveSetId{9};
-  p.host_tier = 0x1122334455667788;
-  p.disk_tier = 5;
+  p.copies = {{1, 2, 31, Tier::kDevice, Tier::kDevice}};
   CHECK(wire::decode(*wire::encode(p)) == p);
   CHECK(wire::decode(*wire::encode(plan::ForwardPlan{})) == plan::ForwardPlan{});
 }

@@ -9,6 +9,8 @@
 #include "actors/wire/session_store.h"
 #include "messages/membership.capnp.h"
 #include "messages/received_message.h"
+#include "messages/moves.capnp.h"
+#include "messages/plan.capnp.h"
 #include "messages/shard_control.capnp.h"
 #include "messages/supervision.capnp.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -160,7 +162,7 @@ void take(Input& input) {
   X(ReplicaRefused) X(AdmitSequence) X(AppendPrompt) X(SequenceAdmitted) X(AdmissionRefused) X(AbortSequence) X(TokensGenerated) \
   X(PromptScored) X(ReplicaLoad) X(SubscribeReplica) X(ReplicaDescribed) X(DirectoryChanged) X(PinPath) X(PathPinned) \
   X(ForwardPlan) X(ForwardResult) X(MovesFinished) X(ResyncWanted) X(ResyncSequences) X(Match) X(PrefixMatched) X(LeaseBlocks) \
-  X(BlocksLeased) X(PublishBlocks) X(ReleaseBlocks) X(Pin) X(Pinned) X(MovesWanted) X(WriteDownWanted) X(WrittenDown) \
+  X(BlocksLeased) X(PublishBlocks) X(ReleaseBlocks) X(Pin) X(Pinned) X(LoadFinished) X(WriteDownWanted) X(WrittenDown) \
   X(BlockEvents) X(FlushTier) X(TierFlushed) X(LookUpResponse) X(ResponseFound) X(ResponseMissing) X(StoreResponse) \
   X(ResponseStored) X(PinResponse) X(ResponsePinned) X(DropResponse) X(ResponseDropped) X(ListResponses) X(ResponsesListed) \
   X(ConnectionClosed) X(LoadShard) X(LoadProgress) X(ShardLoaded) X(EnterEpoch) X(ShardReady) X(InventoryReported) \

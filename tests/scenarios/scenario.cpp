@@ -204,7 +204,7 @@ std::string Scenario::describe(const plan::ForwardPlan& plan) {
     parts.push_back("append " + name_of(plan.append_slots[i]) + " " + std::to_string(end - i));
     i = end;
   }
-  for (const plan::BlockMove& move : plan.moves) parts.push_back("copy " + std::to_string(move.tokens));
+  for (const plan::BlockMove& move : plan.copies) parts.push_back("copy " + std::to_string(move.tokens));
   std::size_t row = 0;
   for (const plan::RowRun& run : plan.runs) {
     std::uint32_t& length = lengths_[run.sequence.value];

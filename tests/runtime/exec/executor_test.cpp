@@ -186,7 +186,7 @@ TEST_CASE("Siblings share full blocks and a row, and copy the tail in plan order
   plan = plans.next();
   plan.append_slots = {{1}};
   plan.append_blocks = {12};
-  plan.moves = {{11, 12, 8, Tier::kDevice, Tier::kDevice}};
+  plan.copies = {{11, 12, 8, Tier::kDevice, Tier::kDevice}};
   add_rows(plan, 0, {plan::kLastToken});
   draw_last(plan, 0);
   add_rows(plan, 1, {plan::kLastToken});
@@ -347,8 +347,8 @@ TEST_CASE("A plan that breaks the rules is an invariant, never an access", "[exe
     plan.append_slots = {{0}};
     plan.append_blocks = {0xfffffffe};
   }
-  SECTION("a copy to nowhere") { plan.moves = {{1, kBlocks, 4, Tier::kDevice, Tier::kDevice}}; }
-  SECTION("a copy of too much") { plan.moves = {{1, 2, 33, Tier::kDevice, Tier::kDevice}}; }
+  SECTION("a copy to nowhere") { plan.copies = {{1, kBlocks, 4, Tier::kDevice, Tier::kDevice}}; }
+  SECTION("a copy of too much") { plan.copies = {{1, 2, 33, Tier::kDevice, Tier::kDevice}}; }
   SECTION("rows beyond the table") {
     add_sequence(plan, 1, {8});
     add_rows(plan, 1, prompt(33));

@@ -118,7 +118,7 @@ void FakeShard::apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool c
               block);
   };
   std::set<BlockId> copied;
-  for (const plan::BlockMove& move : plan.moves) copied.insert(move.target);
+  for (const plan::BlockMove& move : plan.copies) copied.insert(move.target);
   for (const plan::AddedSequence& added : plan.added) {
     check(!slots.contains(added.sequence.value), "adds a slot in use", added.sequence.value);
     check(added.blocks.size() >= added.length / kBlockTokens && added.blocks.size() * kBlockTokens < added.length + kBlockTokens,
@@ -146,12 +146,11 @@ void FakeShard::accept(const plan::ForwardPlan& plan) {
     check(block < kv_.size() && ledger_.held(block), "names a block that is neither leased nor locked:", block);
     accepted.named.insert(block);
   };
-  for (const plan::BlockMove& move : plan.moves) {
+  for (const plan::BlockMove& move : plan.copies) {
     check(move.tokens > 0 && move.tokens < kBlockTokens && move.source != move.target, "copy", move.tokens);
     name(move.source);
     name(move.target);
   }
-  check(plan.moves.empty() != static_cast<bool>(plan.move_set), "move set");
   std::size_t rows = 0;
   bool prefill_seen = false;
   std::set<std::uint32_t> seen;
@@ -211,7 +210,7 @@ plan::ForwardResult FakeShard::run_next() {
   const plan::ForwardPlan plan = plans_.front().plan;
   apply_deltas(slots_, plan, false);
   for (BlockId block : plan.append_blocks) kv_[block] = {};  // a new owner must not find what it did not write
-  for (const plan::BlockMove& move : plan.moves) {
+  for (const plan::BlockMove& move : plan.copies) {
     kv_[move.target] = {};
     for (std::uint16_t i = 0; i < move.tokens; ++i) {
       check(kv_[move.source][i].token != kNone32, "copies a position never written:", i);
