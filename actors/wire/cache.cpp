@@ -2,6 +2,8 @@
 
 #include "actors/wire/common.h"
 
+#include <algorithm>
+
 namespace troupe::actors::wire {
 
 Message<messages::Match> encode(const kv::Match& match) {
@@ -124,6 +126,104 @@ Message<messages::ReleaseBlocks> encode(const kv::ReleaseBlocks& release) {
 kv::ReleaseBlocks decode(messages::ReleaseBlocks::Reader release) {
   return {GroupEpoch{release.getEpoch()}, to_vector<LockId>(release.getLocks()), decode_ranges(release.getLeased()),
           release.getFromBlock()};
+}
+
+Message<messages::LoadFinished> encode(const kv::LoadFinished& finished) {
+  return Message<messages::LoadFinished>::build([&](messages::LoadFinished::Builder builder) {
+    builder.setEpoch(finished.epoch.value);
+    builder.setLock(finished.lock.value);
+    write(finished.failed, builder.initFailed(static_cast<unsigned>(finished.failed.size())));
+  });
+}
+kv::LoadFinished decode(messages::LoadFinished::Reader finished) {
+  return {GroupEpoch{finished.getEpoch()}, LockId{finished.getLock()}, decode_hashes(finished.getFailed())};
+}
+
+Message<messages::WriteDownWanted> encode(const kv::WriteDownWanted& wanted) {
+  return Message<messages::WriteDownWanted>::build(
+      [&](messages::WriteDownWanted::Builder builder) {
+        const auto count = static_cast<unsigned>(wanted.blocks.size());
+        builder.setEpoch(wanted.epoch.value);
+        auto blocks = builder.initBlocks(count);
+        auto keys = builder.initKeys(count);
+        auto parents = builder.initParents(count);
+        for (unsigned i = 0; i < count; ++i) {
+          blocks.set(i, wanted.blocks[i].source);
+          write(wanted.blocks[i].key, keys[i]);
+          write(wanted.blocks[i].parent, parents[i]);
+        }
+        builder.setSoon(wanted.soon);
+        builder.setTier(wanted.tier);
+      },
+      32 + static_cast<unsigned>(5 * wanted.blocks.size()));
+}
+kv::WriteDownWanted decode(messages::WriteDownWanted::Reader wanted) {
+  kv::WriteDownWanted out;
+  out.epoch = GroupEpoch{wanted.getEpoch()};
+  const auto blocks = wanted.getBlocks();
+  const auto keys = wanted.getKeys(), parents = wanted.getParents();
+  const unsigned count = std::min({blocks.size(), keys.size(), parents.size()});
+  out.blocks.reserve(count);
+  for (unsigned i = 0; i < count; ++i) out.blocks.push_back({decode(keys[i]), decode(parents[i]), blocks[i]});
+  out.soon = wanted.getSoon();
+  out.tier = wanted.getTier();
+  return out;
+}
+
+Message<messages::WrittenDown> encode(const kv::WrittenDown& written) {
+  return Message<messages::WrittenDown>::build([&](messages::WrittenDown::Builder builder) {
+    builder.setEpoch(written.epoch.value);
+    write(written.keys, builder.initKeys(static_cast<unsigned>(written.keys.size())));
+    write(written.failed, builder.initFailed(static_cast<unsigned>(written.failed.size())));
+  });
+}
+kv::WrittenDown decode(messages::WrittenDown::Reader written) {
+  return {GroupEpoch{written.getEpoch()}, decode_hashes(written.getKeys()), decode_hashes(written.getFailed())};
+}
+
+std::vector<Message<messages::InventoryReported>> encode_inventory(GroupEpoch epoch, std::uint16_t rank, Tier tier,
+                                                                   std::span<const kv::InventoryEntry> entries,
+                                                                   std::size_t entries_a_page) {
+  const std::size_t count = std::max<std::size_t>(1, (entries.size() + entries_a_page - 1) / entries_a_page);
+  std::vector<Message<messages::InventoryReported>> pages;
+  for (std::size_t index = 0; index < count; ++index) {
+    const auto part = entries.subspan(index * entries_a_page, std::min(entries_a_page, entries.size() - index * entries_a_page));
+    pages.push_back(Message<messages::InventoryReported>::build(
+        [&](messages::InventoryReported::Builder builder) {
+          builder.setEpoch(epoch.value);
+          builder.setRank(rank);
+          builder.setTier(static_cast<messages::Tier>(tier));
+          builder.initPage().setIndex(static_cast<std::uint32_t>(index));
+          builder.getPage().setCount(static_cast<std::uint32_t>(count));
+          auto list = builder.initEntries(static_cast<unsigned>(part.size()));
+          for (unsigned i = 0; i < list.size(); ++i) {
+            list[i].setKeyHigh(part[i].key.high);
+            list[i].setKeyLow(part[i].key.low);
+            list[i].setBlock(part[i].block);
+            list[i].setAge(part[i].age_s);
+          }
+        },
+        32 + static_cast<unsigned>(3 * part.size())));
+  }
+  return pages;
+}
+kv::InventoryReported decode(messages::InventoryReported::Reader page) {
+  kv::InventoryReported out;
+  out.epoch = GroupEpoch{page.getEpoch()};
+  out.rank = page.getRank();
+  out.tier = static_cast<Tier>(page.getTier());
+  out.page = page.getPage().getIndex();
+  out.pages = page.getPage().getCount();
+  out.entries.reserve(page.getEntries().size());
+  for (auto entry : page.getEntries()) out.entries.push_back({{entry.getKeyHigh(), entry.getKeyLow()}, entry.getBlock(), entry.getAge()});
+  return out;
+}
+
+Message<messages::ReportInventory> report_inventory(Tier tier, Incarnation incarnation) {
+  return Message<messages::ReportInventory>::build([&](messages::ReportInventory::Builder builder) {
+    builder.setTier(static_cast<messages::Tier>(tier));
+    builder.setIncarnation(incarnation);
+  });
 }
 
 }  // namespace troupe::actors::wire

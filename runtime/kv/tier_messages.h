@@ -96,6 +96,7 @@ struct WriteDownWanted {
   GroupEpoch epoch;
   std::vector<WantedBlock> blocks;  // a parent before its children
   bool soon = false;                // pinned, or of a stored response
+  Incarnation tier = 0;             // sender's, where it is host or disk; 0 = device
 };
 struct WrittenDown {
   GroupEpoch epoch;
@@ -107,6 +108,15 @@ struct InventoryEntry {
   BlockKey key;
   BlockId block = 0;
   std::uint32_t age_s = 0;  // since its last use
+  friend bool operator==(const InventoryEntry&, const InventoryEntry&) = default;
+};
+/// One page of it; all pages of a rank make its list.
+struct InventoryReported {
+  GroupEpoch epoch;
+  std::uint16_t rank = 0;
+  Tier tier = Tier::kHost;
+  std::uint32_t page = 0, pages = 1;
+  std::vector<InventoryEntry> entries;
 };
 
 }  // namespace troupe::kv

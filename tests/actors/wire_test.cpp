@@ -230,6 +230,59 @@ TEST_CASE("the tier protocol") {
   CHECK(release.from_block == 5);
 }
 
+TEST_CASE("what goes down, and what came back") {
+  const auto finished = wire::decode(*wire::encode(kv::LoadFinished{GroupEpoch{1}, LockId{2}, {{3, 4}, {5, 6}}}));
+  CHECK(finished.epoch == GroupEpoch{1});
+  CHECK(finished.lock == LockId{2});
+  CHECK(finished.failed == std::vector<BlockKey>{{3, 4}, {5, 6}});
+
+  const auto wanted = wire::decode(*wire::encode(kv::WriteDownWanted{GroupEpoch{1}, {{{2, 3}, {}, 4}, {{5, 6}, {2, 3}, 0}}, true, 7}));
+  CHECK(wanted.epoch == GroupEpoch{1});
+  REQUIRE(wanted.blocks.size() == 2);
+  CHECK(wanted.blocks[0].key == BlockKey{2, 3});
+  CHECK_FALSE(wanted.blocks[0].parent);
+  CHECK(wanted.blocks[0].source == 4);
+  CHECK(wanted.blocks[1].parent == BlockKey{2, 3});
+  CHECK(wanted.soon);
+  CHECK(wanted.tier == 7);
+  const auto uneven = Message<messages::WriteDownWanted>::build([](messages::WriteDownWanted::Builder b) {
+    b.initBlocks(3);
+    b.initKeys(2);
+  });
+  CHECK(wire::decode(*uneven).blocks.empty());
+
+  const auto written = wire::decode(*wire::encode(kv::WrittenDown{GroupEpoch{1}, {{2, 3}}, {{4, 5}, {6, 7}}}));
+  CHECK(written.epoch == GroupEpoch{1});
+  CHECK(written.keys == std::vector<BlockKey>{{2, 3}});
+  CHECK(written.failed == std::vector<BlockKey>{{4, 5}, {6, 7}});
+}
+
+TEST_CASE("an inventory travels in pages") {
+  std::vector<kv::InventoryEntry> entries;
+  for (std::uint32_t i = 1; i <= 25; ++i) entries.push_back({{i, ~std::uint64_t{i}}, 100 - i, i * 7});
+  for (std::size_t size : {1U, 10U, 25U, 10'900U}) {
+    const auto pages = wire::encode_inventory(GroupEpoch{3}, 1, Tier::kDisk, entries, size);
+    CHECK(pages.size() == (25 + size - 1) / size);
+    std::vector<kv::InventoryEntry> all;
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      const auto page = wire::decode(*pages[i]);
+      CHECK(page.epoch == GroupEpoch{3});
+      CHECK(page.rank == 1);
+      CHECK(page.tier == Tier::kDisk);
+      CHECK(page.page == i);
+      CHECK(page.pages == pages.size());
+      all.insert(all.end(), page.entries.begin(), page.entries.end());
+    }
+    CHECK(all == entries);
+  }
+  CHECK(wire::encode_inventory(GroupEpoch{3}, 0, Tier::kHost, {}).size() == 1);
+  const std::vector<kv::InventoryEntry> full(10'900);
+  CHECK(wire::encode_inventory(GroupEpoch{3}, 0, Tier::kHost, full)[0].bytes().size() <= messages::PAGE_BYTES);
+  const auto asked = wire::report_inventory(Tier::kDisk, 77);
+  CHECK(asked->getTier() == messages::Tier::DISK);
+  CHECK(asked->getIncarnation() == 77);
+}
+
 TEST_CASE("SubmitRequest") {
   session::Request r;
   r.request = RequestId{1};
