@@ -7,6 +7,7 @@
 #include "actors/wire/admission.h"
 #include "actors/wire/cache.h"
 #include "actors/wire/common.h"
+#include "actors/wire/moves.h"
 #include "actors/wire/plan.h"
 #include "messages/error_reasons.h"
 #include "messages/shard_control.capnp.h"
@@ -42,6 +43,10 @@ class SchedulerActor final : public ActorBase {
         [this](const Message<messages::AbortSequence>& message) { on_abort(wire::decode(*message)); },
         [this](const Message<messages::PrefixMatched>& message) {
           scheduler_.on_prefix_matched(wire::decode(*message), now());
+          flush();
+        },
+        [this](const Message<messages::MovesFinished>& message) {
+          scheduler_.on_moves_finished(wire::decode(*message), now());
           flush();
         },
         [this](const Message<messages::BlocksLeased>& message) {
@@ -138,7 +143,8 @@ class SchedulerActor final : public ActorBase {
     described_context_ = context_tokens;
     load_.state = draining_ ? schedule::ReplicaState::kDraining : schedule::ReplicaState::kServing;
     describe();
-    scheduler_.on_group_ready({epoch_, group.getDeviceBlocks(), context_tokens}, now());
+    scheduler_.on_group_ready(
+        {epoch_, group.getDeviceBlocks(), context_tokens, static_cast<std::uint32_t>(shards_.size()), group.getBlockBytes()}, now());
     flush();
   }
 
@@ -209,7 +215,12 @@ class SchedulerActor final : public ActorBase {
       const auto message = wire::encode(plan);
       for (const auto& shard : shards_) tell(shard, message);
     }
+    for (const auto& moves : out.moves) {
+      const auto message = wire::encode(moves);
+      for (const auto& shard : shards_) tell(shard, message);
+    }
     for (const auto& publish : out.publishes) tell(tier_, wire::encode(publish));
+    for (const auto& load : out.finished_loads) tell(tier_, wire::encode(load));
     for (const auto& release : out.releases) tell(tier_, wire::encode(release));
     for (const auto& match : out.matches) tell(tier_, wire::encode(match));
     for (const auto& lease : out.leases) tell(tier_, wire::encode(lease));

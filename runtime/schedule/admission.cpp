@@ -175,6 +175,7 @@ void Scheduler::State::end_sequence(Sequence& sequence) {
       std::erase(waiting_, &sequence);
       return forget(sequence.number);
     }
+    case SequenceState::kLoading: sequence.ended = true; return;  // leaves when its moves have ended
     case SequenceState::kRunning: return leave(sequence, true);
     case SequenceState::kLeaving:
       sequence.ended = true;

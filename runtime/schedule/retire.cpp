@@ -8,7 +8,7 @@
 
 namespace troupe::schedule {
 
-/// No more rows from the next plan on. Precondition: kRunning.
+/// No more rows from the next plan on. Precondition: kRunning, or kLoading with no move left.
 void Scheduler::State::leave(Sequence& sequence, bool ended) {
   std::erase(running_, &sequence);
   if (sequence.slot) to_drop_.push_back(*std::exchange(sequence.slot, std::nullopt));
@@ -70,6 +70,8 @@ void Scheduler::State::forget_residency(Sequence& sequence) {
   sequence.slot.reset();
   sequence.table.clear();
   sequence.reserved.clear();
+  sequence.below = PrefixBelow{};
+  sequence.loaded_host = sequence.loaded_disk = sequence.load_us = 0;
   sequence.copy.reset();
   sequence.published = sequence.planned = sequence.computed = sequence.prefill_end = 0;
   sequence.draws_in_flight = sequence.pending_forks = 0;
@@ -83,6 +85,8 @@ void Scheduler::State::on_group_lost(GroupEpoch epoch, bool final, const Error& 
   lease_.clear();
   matches_.clear();
   candidates_.clear();
+  loading_.clear();
+  loads_.clear();
   running_.clear();
   leaving_.clear();
   waiting_.clear();
@@ -130,6 +134,8 @@ void Scheduler::State::on_group_ready(const GroupReady& group, TimePoint now) {
   epoch_ = group.epoch;
   serving_ = true;
   total_blocks_ = group.device_blocks;
+  ranks_ = group.ranks;
+  reset_load_costs(group.block_bytes);
   context_tokens_ = group.context_tokens;
   if (options_.context_tokens > 0)
     context_tokens_ = context_tokens_ == 0 ? options_.context_tokens : std::min(context_tokens_, options_.context_tokens);

@@ -64,7 +64,7 @@ std::uint32_t Scheduler::State::free_blocks() const {
 SchedulerStats Scheduler::State::stats() const {
   SchedulerStats stats = counters_;
   stats.running = static_cast<std::uint32_t>(running_.size());
-  stats.waiting = static_cast<std::uint32_t>(waiting_.size() + candidates_.size());
+  stats.waiting = static_cast<std::uint32_t>(waiting_.size() + candidates_.size() + loading_.size());
   stats.free_blocks = serving_ ? free_blocks() : 0;
   stats.total_blocks = total_blocks_;
   stats.leased_blocks = lease_.size();
@@ -79,7 +79,7 @@ void Scheduler::State::report_load(TimePoint now) {
   load.replica = options_.replica;
   load.epoch = epoch_;
   load.running_sequences = static_cast<std::uint32_t>(running_.size());
-  load.waiting_requests = static_cast<std::uint32_t>(waiting_.size() + candidates_.size());
+  load.waiting_requests = static_cast<std::uint32_t>(waiting_.size() + candidates_.size() + loading_.size());
   load.waiting_tokens = waiting_tokens();
   load.free_blocks = serving_ ? free_blocks() : 0;
   load.total_blocks = total_blocks_;
@@ -118,6 +118,7 @@ void Scheduler::admit(AdmitSequence request, TimePoint now) { state_->admit(std:
 void Scheduler::abort(const AbortSequence& request, TimePoint now) { state_->abort(request, now); }
 void Scheduler::on_prefix_matched(const kv::PrefixMatched& match, TimePoint now) { state_->on_prefix_matched(match, now); }
 void Scheduler::on_blocks_leased(const kv::BlocksLeased& leased, TimePoint now) { state_->on_blocks_leased(leased, now); }
+void Scheduler::on_moves_finished(const plan::MovesFinished& moves, TimePoint now) { state_->on_moves_finished(moves, now); }
 void Scheduler::on_result(const plan::ForwardResult& result, TimePoint now) { state_->on_result(result, now); }
 void Scheduler::on_group_lost(GroupEpoch epoch, bool final, const Error& error, TimePoint now) {
   state_->on_group_lost(epoch, final, error, now);

@@ -35,7 +35,9 @@ struct SchedulerOptions {
 /// What a call left to be sent, in this order. Moved out by take_output().
 struct SchedulerOutput {
   std::vector<plan::ForwardPlan> plans;  // to every shard
+  std::vector<plan::MoveBlocks> moves;   // likewise
   std::vector<kv::PublishBlocks> publishes;
+  std::vector<kv::LoadFinished> finished_loads;
   std::vector<kv::ReleaseBlocks> releases;
   std::vector<kv::Match> matches;  // behind what they may find
   std::vector<kv::LeaseBlocks> leases;
@@ -51,11 +53,15 @@ struct GroupReady {
   GroupEpoch epoch;
   std::uint32_t device_blocks = 0;
   std::uint32_t context_tokens = 0;
+  std::uint32_t ranks = 1;
+  std::uint64_t block_bytes = 0;  // over all ranks
 };
 
 /// Facts for /metrics; monotonic counters and gauges.
 struct SchedulerStats {
   std::uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, cached_tokens = 0, preemptions = 0, stall_overruns = 0, wasted_rows = 0;
+  std::uint64_t host_blocks_loaded = 0, disk_blocks_loaded = 0, load_us = 0;  // time that sequences waited for loads
+  std::uint64_t loads_declined = 0, loads_failed = 0;                         // cheaper to compute; moves that failed
   std::uint32_t running = 0, waiting = 0, free_blocks = 0, total_blocks = 0, leased_blocks = 0;
   double step_margin = 1, delivery_us = 0;  // CostModel::margin(), Delivery::cost_us()
 };
@@ -71,7 +77,8 @@ class Scheduler {
   void abort(const AbortSequence& request, TimePoint now);
   void on_prefix_matched(const kv::PrefixMatched& match, TimePoint now);
   void on_blocks_leased(const kv::BlocksLeased& leased, TimePoint now);
-  void on_result(const plan::ForwardResult& result, TimePoint now);  // plans the next step, then emits tokens
+  void on_moves_finished(const plan::MovesFinished& moves, TimePoint now);  // one a rank and load
+  void on_result(const plan::ForwardResult& result, TimePoint now);         // plans the next step, then emits tokens
   void on_group_lost(GroupEpoch epoch, bool final, const Error& error, TimePoint now);
   void on_group_ready(const GroupReady& group, TimePoint now);
   void on_time(TimePoint now);

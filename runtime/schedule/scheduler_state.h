@@ -1,6 +1,7 @@
-// Scheduler::State: the state machine behind scheduler.h, in one class and six files, each a stage of a sequence's life:
+// Scheduler::State: the state machine behind scheduler.h, in one class and seven files, each a stage of a sequence's life:
 //   admission.cpp   admit, abort, deadlines: into the queue and out of it
 //   start.cpp       queue -> Match -> lock -> blocks -> running
+//   loading.cpp     what lies in a tier below is loaded first, where that is cheaper than computing it
 //   lease.cpp       the standing lease, preemption when it runs dry
 //   plan_step.cpp   running sequences -> ForwardPlan
 //   commit_step.cpp ForwardResult -> tokens, published blocks
@@ -10,6 +11,7 @@
 #include "runtime/schedule/cost_model.h"
 #include "runtime/schedule/delivery.h"
 #include "runtime/schedule/lease_pool.h"
+#include "runtime/schedule/load_cost.h"
 #include "runtime/schedule/plan_builder.h"
 #include "runtime/schedule/policy.h"
 #include "runtime/schedule/published_keys.h"
@@ -34,6 +36,8 @@ class Scheduler::State {
   void on_time(TimePoint now);
   // start.cpp
   void on_prefix_matched(const kv::PrefixMatched& match, TimePoint now);
+  // loading.cpp
+  void on_moves_finished(const plan::MovesFinished& moves, TimePoint now);
   // lease.cpp
   void on_blocks_leased(const kv::BlocksLeased& leased, TimePoint now);
   // commit_step.cpp
@@ -72,7 +76,7 @@ class Scheduler::State {
   void start_sequences(TimePoint now);
   void begin_match(Sequence& sequence);
   void begin_running(Sequence& sequence);
-  void start_matched();
+  void start_matched(TimePoint now);
   bool start_is_stuck() const;
   void resolve_stuck_start(TimePoint now);
   void unmatch(Sequence& sequence);
@@ -85,6 +89,26 @@ class Scheduler::State {
   SequenceView view_of(const Sequence& sequence, TimePoint now) const;
   std::uint32_t blocks_wanted(const Sequence& sequence) const;  // from the lease, to start it
   std::uint32_t prefill_backlog() const;
+
+  // loading.cpp
+  struct LoadInFlight {
+    SequenceNumber sequence = 0;
+    Tier tier = Tier::kHost;
+    std::uint32_t blocks = 0;
+    std::uint32_t good = 0;  // before the first that failed on any rank
+    std::uint32_t ranks_left = 0;
+    TimePoint started;
+  };
+  void reset_load_costs(std::uint64_t block_bytes);
+  LoadCost& cost_of(Tier tier) { return tier == Tier::kHost ? host_cost_ : disk_cost_; }
+  const LoadCost& cost_of(Tier tier) const { return tier == Tier::kHost ? host_cost_ : disk_cost_; }
+  std::uint32_t blocks_worth_loading(const Sequence& sequence, TimePoint now) const;
+  void take_prefix_below(Sequence& sequence, const kv::PrefixMatched& match, TimePoint now);
+  void end_locks_below(Sequence& sequence);
+  void begin_loading(Sequence& sequence, TimePoint now);
+  void order_load(Sequence& sequence, std::uint32_t blocks, TimePoint now);
+  void take_loaded(Sequence& sequence, const LoadInFlight& load, TimePoint now);
+  void end_loading(Sequence& sequence, TimePoint now);
 
   // lease.cpp
   void refill_lease();
@@ -134,6 +158,7 @@ class Scheduler::State {
   std::unordered_multimap<RequestId, SequenceNumber> by_request_;
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> candidates_;  // matching or matched, in the order chosen
+  std::vector<Sequence*> loading_;     // those that have ended, too, until their moves have
   std::vector<Sequence*> running_;     // in order of start
   std::vector<Sequence*> leaving_;
   std::unordered_map<LockId, SequenceNumber> matches_;  // asked, not answered
@@ -153,6 +178,13 @@ class Scheduler::State {
   std::uint32_t slots_made_ = 0;
   std::vector<SequenceSlot> to_drop_;  // told to the shards by the next plan
   bool prefill_starved_ = false;       // the last plan had prompt tokens to do and no row for them
+
+  // Loads.
+  std::uint32_t ranks_ = 1;
+  std::unordered_map<MoveSetId, LoadInFlight> loads_;
+  std::uint64_t last_move_set_ = 0;  // never reused, so that answers of an older epoch find nothing
+  std::uint64_t block_bytes_ = 0;
+  LoadCost host_cost_, disk_cost_;
 
   // Blocks.
   LeasePool lease_;

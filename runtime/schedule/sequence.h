@@ -49,6 +49,7 @@ enum class SequenceState : std::uint8_t {
   kWaiting,   // in the queue
   kMatching,  // Match sent
   kMatched,   // prefix locked, waits for blocks
+  kLoading,   // blocks of its prefix are on their way to the device
   kRunning,   // may have rows in plans
   kLeaving,   // no more rows; its blocks wait for results
 };
@@ -59,6 +60,24 @@ struct PendingCopy {
   std::uint16_t tokens = 0;
   LockId tail_lock;                    // of a fork inside a block
   SequenceNumber source_sequence = 0;  // of a sibling's copy
+};
+
+/// The part of a matched prefix that lies below the device: the host's run, then the disk's.
+struct PrefixBelow {
+  std::vector<BlockId> host, disk;
+  Incarnation host_tier = 0, disk_tier = 0;
+  std::uint32_t next = 0;        // blocks of both that were loaded
+  std::vector<BlockKey> failed;  // blocks that could not be
+  TimePoint started;
+
+  std::uint32_t left() const { return static_cast<std::uint32_t>(host.size() + disk.size()) - next; }
+  Tier next_tier() const { return next < host.size() ? Tier::kHost : Tier::kDisk; }
+  std::uint32_t left_in_tier() const { return next < host.size() ? static_cast<std::uint32_t>(host.size()) - next : left(); }
+  /// Place of the block `ahead` of the next one, in the same tier.
+  BlockId source(std::uint32_t ahead) const {
+    const std::size_t at = next + ahead;
+    return at < host.size() ? host[at] : disk[at - host.size()];
+  }
 };
 
 struct Sequence {
@@ -83,6 +102,9 @@ struct Sequence {
   std::vector<BlockId> table;
   std::uint32_t published = 0;   // blocks [0, published) belong to the tree or to a hold
   std::deque<BlockId> reserved;  // taken from the lease, not yet in the table
+  PrefixBelow below;
+  std::uint32_t loaded_host = 0, loaded_disk = 0;  // blocks
+  std::uint32_t load_us = 0;
   std::optional<PendingCopy> copy;
   std::uint32_t prefill_end = 0;  // positions below are prefilled from known tokens
   std::uint32_t planned = 0;      // positions whose K and V are planned

@@ -13,8 +13,8 @@ constexpr std::uint32_t kBacklogSteps = 2;  // token budgets of unplanned prompt
 }  // namespace
 
 void Scheduler::State::start_sequences(TimePoint now) {
-  if (running_.empty() && leaving_.empty()) admission_hold_ = false;
-  start_matched();
+  if (running_.empty() && loading_.empty() && leaving_.empty()) admission_hold_ = false;
+  start_matched(now);
   while (start_is_stuck()) resolve_stuck_start(now);
   while (may_match_more()) {
     Sequence* next = next_waiting(now);
@@ -24,7 +24,7 @@ void Scheduler::State::start_sequences(TimePoint now) {
 }
 
 /// In the order chosen: a later candidate never takes the blocks that an earlier one waits for.
-void Scheduler::State::start_matched() {
+void Scheduler::State::start_matched(TimePoint now) {
   while (!candidates_.empty()) {
     Sequence& sequence = *candidates_.front();
     if (sequence.state != SequenceState::kMatched) return;
@@ -32,12 +32,17 @@ void Scheduler::State::start_matched() {
     const std::size_t forks = lease_short_ ? 0 : sequence.attached.size();  // they can start later, on their own
     if (lease_.size() < blocks_wanted(sequence) + running_.size() + forks) return;
     candidates_.erase(candidates_.begin());
-    begin_running(sequence);
+    const auto blocks = lease_.take(blocks_wanted(sequence), sequence.table.empty() ? kNone32 : sequence.table.back());
+    sequence.reserved.assign(blocks.begin(), blocks.end());
+    if (sequence.below.left() > 0)
+      begin_loading(sequence, now);
+    else
+      begin_running(sequence);
   }
 }
 
 bool Scheduler::State::may_match_more() const {
-  return !waiting_.empty() && !admission_hold_ && running_.size() + candidates_.size() < options_.max_sequences &&
+  return !waiting_.empty() && !admission_hold_ && running_.size() + loading_.size() + candidates_.size() < options_.max_sequences &&
          candidates_.size() < kMostCandidates && (candidates_.empty() || !lease_short_) &&
          prefill_backlog() < kBacklogSteps * options_.token_budget;
 }
@@ -46,7 +51,9 @@ std::uint32_t Scheduler::State::prefill_backlog() const {
   std::uint64_t tokens = 0;
   for (const Sequence* sequence : running_)
     if (sequence->prefilling()) tokens += sequence->prefill_end - sequence->planned;
-  for (const Sequence* sequence : candidates_) tokens += sequence->tokens.size() - sequence->planned;
+  for (const auto* starting : {&candidates_, &loading_})
+    for (const Sequence* sequence : *starting)
+      tokens += sequence->tokens.size() - sequence->planned - std::uint64_t{kBlockTokens} * sequence->below.left();
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, kNone32));
 }
 
@@ -75,6 +82,7 @@ std::uint32_t Scheduler::State::prefix_in_flight(const Sequence& sequence) const
     if (usable > ahead.computed) most = std::max(most, usable - ahead.computed);
   };
   for (const Sequence* ahead : candidates_) compare(*ahead);
+  for (const Sequence* ahead : loading_) compare(*ahead);
   for (const Sequence* ahead : running_)
     if (ahead->computed < ahead->prefill_end) compare(*ahead);
   return most;
@@ -139,17 +147,16 @@ void Scheduler::State::on_prefix_matched(const kv::PrefixMatched& match, TimePoi
     release(std::move(locks), {});
     return advance(now);
   }
-  // Nothing is loaded from lower tiers: computing goes on behind the device's run.
-  if (!match.host_blocks.empty() || !match.disk_blocks.empty())
-    output_.releases.push_back({epoch_, {match.lock}, {}, static_cast<std::uint32_t>(match.device_blocks.size())});
   sequence->state = SequenceState::kMatched;
   sequence->table = match.device_blocks;
   sequence->published = static_cast<std::uint32_t>(match.device_blocks.size());
   sequence->planned = sequence->published * kBlockTokens + match.tail_tokens;
   sequence->computed = sequence->planned;
   sequence->miss = match.miss;
-  TROUPE_CHECK(sequence->planned < sequence->tokens.size());
+  const std::size_t below = (match.host_blocks.size() + match.disk_blocks.size()) * kBlockTokens;
+  TROUPE_CHECK(std::max<std::size_t>(sequence->planned, sequence->table.size() * kBlockTokens + below) < sequence->tokens.size());
   if (match.tail_tokens > 0) sequence->copy = PendingCopy{match.tail_block, match.tail_tokens, match.tail_lock, 0};
+  take_prefix_below(*sequence, match, now);
   advance(now);
 }
 
@@ -158,10 +165,9 @@ std::uint32_t Scheduler::State::blocks_wanted(const Sequence& sequence) const {
   return blocks_for(sequence.tokens.size() + (generates ? 1 : 0)) - static_cast<std::uint32_t>(sequence.table.size());
 }
 
+/// Precondition: its blocks are reserved.
 void Scheduler::State::begin_running(Sequence& sequence) {
   Admission& admission = *sequence.admission;
-  const auto blocks = lease_.take(blocks_wanted(sequence), sequence.table.empty() ? kNone32 : sequence.table.back());
-  sequence.reserved.assign(blocks.begin(), blocks.end());
   if (sequence.copy) {  // a fork: the copy is the last block of its table
     sequence.table.push_back(sequence.reserved.front());
     sequence.reserved.pop_front();
@@ -170,7 +176,8 @@ void Scheduler::State::begin_running(Sequence& sequence) {
   sequence.next_score = sequence.scores ? admission.next_score : kNone32;
   if (!admission.report) {
     const std::uint32_t hit = sequence.planned;
-    admission.report = kv::CacheReport{{hit, 0, 0, sequence.prefill_end - hit}, sequence.miss, 0};
+    const std::uint32_t host = sequence.loaded_host * kBlockTokens, disk = sequence.loaded_disk * kBlockTokens;
+    admission.report = kv::CacheReport{{hit - host - disk, host, disk, sequence.prefill_end - hit}, sequence.miss, sequence.load_us};
     counters_.cached_tokens += hit;
   }
   sequence.state = SequenceState::kRunning;
@@ -179,8 +186,8 @@ void Scheduler::State::begin_running(Sequence& sequence) {
 
 /// Nothing runs that could give blocks back, and the tier has none for the first candidate: its own locks stand in its way.
 bool Scheduler::State::start_is_stuck() const {
-  return !candidates_.empty() && candidates_.front()->state == SequenceState::kMatched && running_.empty() && blocks_exhausted() &&
-         lease_.size() < blocks_wanted(*candidates_.front());
+  return !candidates_.empty() && candidates_.front()->state == SequenceState::kMatched && running_.empty() && loading_.empty() &&
+         blocks_exhausted() && lease_.size() < blocks_wanted(*candidates_.front());
 }
 
 void Scheduler::State::resolve_stuck_start(TimePoint now) {

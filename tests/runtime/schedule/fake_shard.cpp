@@ -186,7 +186,7 @@ std::pair<std::uint64_t, std::uint16_t> FakeShard::owner(SequenceSlot slot) cons
   return {at.seed, at.choice};
 }
 
-FakeShard::Position& FakeShard::position(const Slot& slot, std::uint32_t index) {
+FakePosition& FakeShard::position(const Slot& slot, std::uint32_t index) {
   return kv_[slot.table.at(index / kBlockTokens)][index % kBlockTokens];
 }
 
@@ -194,12 +194,12 @@ FakeShard::Position& FakeShard::position(const Slot& slot, std::uint32_t index) 
 std::uint64_t FakeShard::write_row(Slot& slot, std::uint32_t index, TokenId token) {
   std::uint64_t hash = 0;
   for (std::uint32_t i = 0; i < index; ++i) {
-    const Position& read = position(slot, i);
+    const FakePosition& read = position(slot, i);
     check(read.token != kNone32, "reads a position never written:", i);
     hash = extend_hash(hash, read.token);
     check(read.hash == hash, "reads K and V of another sequence at position", i);
   }
-  Position& written = position(slot, index);
+  FakePosition& written = position(slot, index);
   hash = extend_hash(hash, token);
   check(written.token == kNone32, "writes a position twice:", index);
   written = {token, hash};

@@ -24,6 +24,12 @@ float score_token(std::uint64_t hash, TokenId token);
 std::vector<TokenId> reference_tokens(std::vector<TokenId> prompt, std::uint64_t seed, std::uint16_t choice, std::uint32_t max_tokens,
                                       bool ignore_eos);
 
+struct FakePosition {
+  TokenId token = kNone32;
+  std::uint64_t hash = 0;
+};
+using FakeBlock = std::array<FakePosition, kBlockTokens>;
+
 /// Blocks that the scheduler may name: leased to it, or under one of its locks.
 class BlockLedger {
  public:
@@ -34,6 +40,7 @@ class BlockLedger {
   /// Returns the blocks that nothing holds any more.
   std::vector<BlockId> released(const kv::ReleaseBlocks& release);
   bool held(BlockId block) const;
+  bool leased_out(BlockId block) const { return leased_.contains(block); }
   bool empty_but_lease() const { return locks_.empty(); }
 
  private:
@@ -52,6 +59,8 @@ class FakeShard {
   std::size_t plans_in_flight() const { return plans_.size(); }
   plan::ForwardResult run_next();
   bool named_in_flight(BlockId block) const;
+  const FakeBlock& block(BlockId block) const { return kv_.at(block); }
+  void write_block(BlockId block, const FakeBlock& bytes) { kv_.at(block) = bytes; }
   /// "A.1": request and choice of a slot, as of the last accepted plan. The seed is the request's number.
   std::pair<std::uint64_t, std::uint16_t> owner(SequenceSlot slot) const;
   void fail_next_draw() { fail_draw_ = true; }
@@ -65,10 +74,6 @@ class FakeShard {
     std::vector<BlockId> table;
     TokenId last_token = kNone32;
   };
-  struct Position {
-    TokenId token = kNone32;
-    std::uint64_t hash = 0;
-  };
   using Table = std::map<std::uint32_t, Slot>;
   struct Accepted {
     plan::ForwardPlan plan;
@@ -78,13 +83,13 @@ class FakeShard {
   void check(bool condition, const std::string& what, std::uint64_t value = 0) const;
   Slot& slot_of(Table& slots, SequenceSlot slot) const;
   void apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool check_blocks) const;
-  Position& position(const Slot& slot, std::uint32_t index);
+  FakePosition& position(const Slot& slot, std::uint32_t index);
   std::uint64_t write_row(Slot& slot, std::uint32_t index, TokenId token);
 
   const BlockLedger& ledger_;
   GroupEpoch epoch_;
   std::uint64_t last_step_ = 0;
-  std::vector<std::array<Position, kBlockTokens>> kv_;
+  std::vector<FakeBlock> kv_;
   std::deque<Accepted> plans_;
   Table planned_, slots_;  // after all accepted plans; after all run plans
   bool fail_draw_ = false;

@@ -18,11 +18,21 @@ struct Load {
   std::uint32_t max_sequences = 6;
   std::uint32_t plans_in_flight = 2;
   bool losses = true;
+  bool below = false;  // tiers below the device
 };
 
 class RandomLoad {
  public:
-  RandomLoad(std::string policy, const Load& load, std::uint64_t seed) : load_(load), random_(seed), harness_(options(policy, load)) {}
+  RandomLoad(std::string policy, const Load& load, std::uint64_t seed) : load_(load), random_(seed), harness_(options(policy, load)) {
+    if (!load.below) return;
+    TiersBelow& below = harness_.below();
+    below.seed(seed);
+    below.keeps_host = 40;
+    below.keeps_disk = 70;
+    below.fails = 3;
+    below.forgets = 20;
+    below.disk_block_us = 1 + 300 * (seed % 4);  // some disks are slower than computing
+  }
 
   void run() {
     harness_.ready(load_.blocks, load_.context);
@@ -35,8 +45,10 @@ class RandomLoad {
         moved = harness_.tier_step();
       } else if (dice < 65) {
         moved = harness_.reply_step();
-      } else if (dice < 85) {
+      } else if (dice < 75) {
         moved = harness_.shard_step();
+      } else if (dice < 85) {
+        moved = harness_.move_step(true) || harness_.shard_step();
       } else if (dice < 95) {
         if (submitted < load_.requests && below(3) == 0) submit(++submitted);
         harness_.advance_time(std::chrono::microseconds(below(3000)));
@@ -134,6 +146,26 @@ TEST_CASE("random load keeps every invariant under every policy") {
     }
 }
 
+TEST_CASE("random load with tiers below the device") {
+  Load load;
+  load.below = true;
+  std::uint64_t loaded = 0, declined = 0, failed = 0;
+  for (const PolicyRow& policy : policy_table())
+    for (std::uint64_t seed = 51; seed <= 58; ++seed) {
+      INFO("policy " << policy.name << ", seed " << seed);
+      load.blocks = seed % 2 == 0 ? 40 : 14;
+      RandomLoad run(std::string(policy.name), load, seed);
+      REQUIRE_NOTHROW(run.run());
+      const SchedulerStats stats = run.harness().scheduler().stats();
+      loaded += stats.host_blocks_loaded + stats.disk_blocks_loaded;
+      declined += stats.loads_declined;
+      failed += stats.loads_failed;
+    }
+  CHECK(loaded > 0);
+  CHECK(declined > 0);
+  CHECK(failed > 0);
+}
+
 TEST_CASE("random load in a pool that is too small for it") {
   Load tiny;
   tiny.blocks = 12;
@@ -166,6 +198,7 @@ TEST_CASE("random load with one row a step, one plan or four in flight") {
 TEST_CASE("long random load", "[.slow]") {
   Load load;
   load.requests = 600;
+  load.below = true;
   Load tiny = load;
   tiny.blocks = 11;
   for (const PolicyRow& policy : policy_table())

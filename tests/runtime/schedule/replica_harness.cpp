@@ -43,9 +43,11 @@ void ReplicaHarness::ready(std::uint32_t blocks, std::uint32_t context) {
   blocks_ = blocks;
   context_ = context;
   tier_.begin_epoch(epoch_, blocks);
+  below_.end_epoch();
+  serving_ = true;
   shard_.enter_epoch(epoch_, blocks);
   ledger_.clear();
-  scheduler_.on_group_ready({epoch_, blocks, context}, now_);
+  scheduler_.on_group_ready({epoch_, blocks, context, 1, 0}, now_);
   pump();
 }
 
@@ -55,6 +57,8 @@ void ReplicaHarness::lose(bool final) {
   error.error_class = ErrorClass::kGroupLost;
   shard_.enter_epoch(GroupEpoch{}, blocks_);
   tier_.begin_epoch(GroupEpoch{}, 0);
+  below_.end_epoch();
+  serving_ = false;
   ledger_.clear();
   scheduler_.on_group_lost(epoch_, final, error, now_);
   pump();
@@ -100,14 +104,21 @@ void ReplicaHarness::pump() {
     require(plan.tokens.size() <= options_.token_budget, "plan beyond the token budget");
     plans_.push_back(std::move(plan));
   }
+  for (const auto& moves : output.moves) {
+    require(moves.epoch == epoch_, "moves of another epoch");
+    below_.accept(moves, shard_);
+  }
   for (auto& publish : output.publishes) {
     if (publish.epoch == epoch_) ledger_.published(publish);
     to_tier_.push_back(std::move(publish));
   }
+  for (auto& load : output.finished_loads) to_tier_.push_back(std::move(load));
   for (auto& release : output.releases) {
     if (release.epoch == epoch_)
-      for (BlockId block : ledger_.released(release))
+      for (BlockId block : ledger_.released(release)) {
         require(!shard_.named_in_flight(block), "released block " + std::to_string(block) + " while a plan in flight names it");
+        require(!below_.moving(block), "released block " + std::to_string(block) + " while it is loaded");
+      }
     to_tier_.push_back(std::move(release));
   }
   for (auto& match : output.matches) to_tier_.push_back(std::move(match));
@@ -157,16 +168,23 @@ bool ReplicaHarness::tier_step() {
   to_tier_.pop_front();
   if (const auto* match = std::get_if<kv::Match>(&message)) {
     to_scheduler_.push_back(tier_.match(*match));
-    const auto& reply = std::get<kv::PrefixMatched>(to_scheduler_.back());
-    if (reply.epoch == epoch_) ledger_.matched(reply);
+    auto& reply = std::get<kv::PrefixMatched>(to_scheduler_.back());
+    if (reply.epoch != epoch_) return true;
+    ledger_.matched(reply);
+    below_.extend(reply, *match);
   } else if (const auto* lease = std::get_if<kv::LeaseBlocks>(&message)) {
     to_scheduler_.push_back(tier_.lease(*lease));
     const auto& reply = std::get<kv::BlocksLeased>(to_scheduler_.back());
     if (reply.epoch == epoch_) ledger_.leased(reply);
   } else if (const auto* publish = std::get_if<kv::PublishBlocks>(&message)) {
+    if (publish->epoch == epoch_ && serving_) below_.write_down(*publish, shard_);
     tier_.publish(*publish);
+  } else if (const auto* load = std::get_if<kv::LoadFinished>(&message)) {
+    if (load->epoch == epoch_ && serving_) below_.finish(*load);
   } else {
-    tier_.release(std::get<kv::ReleaseBlocks>(message));
+    const auto& release = std::get<kv::ReleaseBlocks>(message);
+    tier_.release(release);
+    if (release.epoch == epoch_ && serving_) below_.release(release);
   }
   return true;
 }
@@ -199,6 +217,14 @@ bool ReplicaHarness::shard_step() {
   return true;
 }
 
+bool ReplicaHarness::move_step(bool any) {
+  if (!below_.moving()) return false;
+  advance_time(std::chrono::microseconds(below_.move_us()));
+  scheduler_.on_moves_finished(below_.move(shard_, any), now_);
+  pump();
+  return true;
+}
+
 void ReplicaHarness::settle() {
   while (tier_step() || reply_step()) {
   }
@@ -207,7 +233,7 @@ void ReplicaHarness::settle() {
 void ReplicaHarness::run_to_idle(std::size_t most_steps) {
   for (settle(); !scheduler_.idle() || !to_tier_.empty(); settle()) {
     require(most_steps-- > 0, "still running after the last step allowed");
-    require(shard_step(), "nothing moves, and the scheduler is not idle");
+    require(shard_step() || move_step(), "nothing moves, and the scheduler is not idle");
   }
 }
 
@@ -265,6 +291,7 @@ void ReplicaHarness::check_conservation() {
   tier_.check_invariants();
   require(stats.free + stats.leased + stats.cached == stats.total, "blocks do not add up");
   require(stats.locked == 0, "a lock was left");
+  require(!below_.locked() && !below_.moving(), "a lock or a move was left below the device");
   require(stats.leased == scheduler_.stats().leased_blocks, "a block was lost");
 }
 

@@ -1,9 +1,10 @@
-// ReplicaHarness: a Scheduler, a real DeviceTier and a FakeShard, with message queues between them as between actors. Every message is
-// checked on its way: blocks only while held, tokens in order, one finish a choice, the tokens of an undisturbed run.
+// ReplicaHarness: a Scheduler, a real DeviceTier, a FakeShard and tiers below, with message queues between them as between actors. Every
+// message is checked on its way: blocks only while held, tokens in order, one finish a choice, the tokens of an undisturbed run.
 #pragma once
 #include "runtime/kv/device_tier.h"
 #include "runtime/schedule/scheduler.h"
 #include "tests/runtime/schedule/fake_shard.h"
+#include "tests/runtime/schedule/tiers_below.h"
 
 #include <deque>
 #include <map>
@@ -49,9 +50,10 @@ class ReplicaHarness {
   bool tier_step();
   bool reply_step();
   bool shard_step();
+  bool move_step(bool any = false);  // a set of loads ends; of several, any
   /// All tier messages and replies.
   void settle();
-  /// settle() and shard_step() until nothing moves, time passing with the steps.
+  /// settle(), shard_step() and move_step() until nothing moves, time passing with the steps.
   void run_to_idle(std::size_t most_steps = 100000);
 
   /// The choice's tokens against the reference, and its finish.
@@ -62,6 +64,7 @@ class ReplicaHarness {
   Scheduler& scheduler() { return scheduler_; }
   kv::DeviceTier& tier() { return tier_; }
   FakeShard& shard() { return shard_; }
+  TiersBelow& below() { return below_; }
   RequestOutcome& outcome(std::uint64_t request) { return outcomes_.at(request); }
   std::map<std::uint64_t, RequestOutcome>& outcomes() { return outcomes_; }
   std::vector<plan::ForwardPlan>& plans() { return plans_; }
@@ -72,7 +75,7 @@ class ReplicaHarness {
   std::uint32_t blocks() const { return blocks_; }
 
  private:
-  using ToTier = std::variant<kv::Match, kv::LeaseBlocks, kv::PublishBlocks, kv::ReleaseBlocks>;
+  using ToTier = std::variant<kv::Match, kv::LeaseBlocks, kv::PublishBlocks, kv::ReleaseBlocks, kv::LoadFinished>;
   using ToScheduler = std::variant<kv::PrefixMatched, kv::BlocksLeased>;
   void pump();
   void take(const TokensGenerated& message);
@@ -83,6 +86,7 @@ class ReplicaHarness {
   kv::DeviceTier tier_;
   BlockLedger ledger_;
   FakeShard shard_{ledger_};
+  TiersBelow below_{ledger_};
   std::deque<ToTier> to_tier_;
   std::deque<ToScheduler> to_scheduler_;
   std::vector<plan::ForwardPlan> plans_;
@@ -92,6 +96,7 @@ class ReplicaHarness {
   TimePoint now_{std::chrono::seconds(1000)};
   GroupEpoch epoch_;
   std::uint32_t context_ = 0, blocks_ = 0;
+  bool serving_ = false;
 };
 
 /// `length` tokens that depend on `stream` alone; none is EOS.
