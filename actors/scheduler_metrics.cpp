@@ -17,6 +17,12 @@ SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::Sched
       margin_(metrics.gauge(metric::kStepMargin, "measured over predicted time that most steps with prompt tokens stay below")),
       delivery_(metrics.gauge(metric::kDeliveryReserve, "what delivery takes out of the stall budget: window and measured lateness")),
       wasted_rows_(metrics.counter(metric::kWastedRows, "rows computed for sequences that had ended")),
+      host_blocks_loaded_(metrics.counter(metric::kLoadedBlocks, "blocks loaded to the device", {{"tier", "host"}})),
+      disk_blocks_loaded_(metrics.counter(metric::kLoadedBlocks, "blocks loaded to the device", {{"tier", "disk"}})),
+      load_seconds_(metrics.counter(metric::kLoadSeconds, "time that sequences waited for loads")),
+      loads_declined_(
+          metrics.counter(metric::kLoadsNotDone, "prefixes below the device that were computed", {{"reason", "cheaper_to_compute"}})),
+      loads_failed_(metrics.counter(metric::kLoadsNotDone, "prefixes below the device that were computed", {{"reason", "move_failed"}})),
       step_(metrics.histogram(metric::kStepSeconds, "compute time of a step",
                               {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5})) {
   for (base::Gauge* gauge : {&running_, &waiting_, &leased_, &delivery_}) gauge->set(0);  // of a scheduler that was here before
@@ -42,6 +48,11 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   add(steps_, told_.steps, stats.steps);
   add(overruns_, told_.stall_overruns, stats.stall_overruns);
   add(wasted_rows_, told_.wasted_rows, stats.wasted_rows);
+  add(host_blocks_loaded_, told_.host_blocks_loaded, stats.host_blocks_loaded);
+  add(disk_blocks_loaded_, told_.disk_blocks_loaded, stats.disk_blocks_loaded);
+  if (stats.load_us > told_.load_us) load_seconds_.increment(static_cast<double>(stats.load_us - told_.load_us) / 1e6);
+  add(loads_declined_, told_.loads_declined, stats.loads_declined);
+  add(loads_failed_, told_.loads_failed, stats.loads_failed);
   told_ = stats;
 }
 

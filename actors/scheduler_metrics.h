@@ -25,6 +25,11 @@ class SchedulerMetrics {
   base::Gauge& margin_;
   base::Gauge& delivery_;
   base::Counter& wasted_rows_;
+  base::Counter& host_blocks_loaded_;
+  base::Counter& disk_blocks_loaded_;
+  base::Counter& load_seconds_;
+  base::Counter& loads_declined_;
+  base::Counter& loads_failed_;
   base::Histogram& step_;
 };
 

@@ -35,6 +35,9 @@ inline constexpr char kActorRestarts[] = "troupe:actor_restarts_total";  // labe
 inline constexpr char kCacheBlocks[] = "troupe:cache_blocks";            // label state
 inline constexpr char kLeasedBlocks[] = "troupe:leased_blocks";          // free blocks the scheduler keeps at hand
 inline constexpr char kEvictedBlocks[] = "troupe:evicted_blocks_total";
+inline constexpr char kLoadedBlocks[] = "troupe:loaded_blocks_total";  // label tier
+inline constexpr char kLoadSeconds[] = "troupe:load_seconds_total";
+inline constexpr char kLoadsNotDone[] = "troupe:loads_not_done_total";  // label reason
 inline constexpr char kStoredResponses[] = "troupe:stored_responses";
 
 }  // namespace troupe::base::metric
