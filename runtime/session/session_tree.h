@@ -43,13 +43,24 @@ struct FoundResponse {
   std::string model;
   Hash128 template_id;
   std::string record;
+  Hash128 key_domain;
+  std::string parent;
 };
 
 struct ListedResponse {
   std::string id, parent;
-  std::uint32_t path_tokens = 0, own_tokens = 0, ttl_seconds_left = 0;
+  std::uint32_t path_tokens = 0, own_tokens = 0, ttl_seconds_left = 0, pin_seconds_left = 0;  // 0: not pinned
   Retention retention = Retention::kMemory;
 };
+
+struct PinnedResponse {
+  std::string id;
+  Hash128 owner;
+  std::uint32_t seconds_left = 0;
+};
+
+/// In the same words for an unknown id and another's response.
+Error response_not_found(std::string_view id);
 
 class SessionTree {
  public:
@@ -61,9 +72,14 @@ class SessionTree {
   Result<FoundResponse> find(const Hash128& owner, std::string_view id, std::uint64_t connection, TimePoint now);
   /// How many were dropped. Children keep their own tokens unless `subtree`.
   Result<std::uint32_t> drop(const Hash128& owner, std::string_view id, bool subtree, TimePoint now);
+  /// It is kept at least until then, and not pushed out before others; a time that has passed unpins. kNotFound as find().
+  Status pin(const Hash128& owner, std::string_view id, TimePoint until, TimePoint now);
+  std::vector<PinnedResponse> pinned(TimePoint now) const;
+  std::vector<std::string> children(const Hash128& owner, std::string_view id) const;
   /// Those of the owner, by id, behind `after`; at most `limit`.
   std::vector<ListedResponse> list(const Hash128& owner, std::string_view after, std::size_t limit, TimePoint now);
   void close_connection(std::uint64_t connection);
+  void expire(TimePoint now);
 
   std::size_t size() const { return nodes_.size(); }
   /// Ids kept, those that only children keep alive included.
@@ -80,12 +96,12 @@ class SessionTree {
   struct Node {
     StoredResponse response;  // without tokens
     std::shared_ptr<const Path> path;
-    TimePoint expires;
+    TimePoint expires, pinned{};
     std::list<std::string>::iterator use;  // place in uses_
   };
   using Nodes = std::map<std::string, Node, std::less<>>;
   Nodes::iterator find_visible(const Hash128& owner, std::string_view id, TimePoint now);
-  void expire(TimePoint now);
+  void make_room(TimePoint now);
   void erase(Nodes::iterator node);
   std::shared_ptr<const Path> make_path(Path path);
 

@@ -26,6 +26,7 @@ MAY_INCLUDE = {
 OUTSIDE = {
     r"caf/": r"^(actors/|cluster/|gateway/gateway_actor\.|messages/caf_types\.h|tests/)",
     r"uv\.h": r"^(gateway/|tests/gateway/)",
+    r"sqlite3\.h": r"^runtime/session/sqlite\.h$",
     r"spdlog/": r"^runtime/base/log\.cpp$",
     r"cuda": r"^(kernels/cuda/|runtime/collective/nccl)",
     r"CLI/": r"^cluster/",
