@@ -3,6 +3,7 @@
 #include "messages/error.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/prefix_tree.h"
+#include "runtime/kv/write_downs.h"
 
 #include <algorithm>
 #include <deque>
@@ -48,11 +49,15 @@ struct Lock {
 
 class DeviceTier::State {
  public:
-  void begin_epoch(GroupEpoch epoch, std::uint32_t blocks);
+  void begin_epoch(GroupEpoch epoch, std::uint32_t blocks, bool tier_below);
   PrefixMatched match(const Match& request);
+  void join(PrefixMatched& answer, const PrefixMatched& below, const Match& asked, std::size_t prompt_tokens) const;
   BlocksLeased lease(const LeaseBlocks& request);
   void publish(const PublishBlocks& request);
   void release(const ReleaseBlocks& request);
+  WriteDownWanted next_write_downs();
+  void written_down(const WrittenDown& answer);
+  void tier_below_lost(bool for_good);
   Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
   void unpin(const PinName& name) { keep(pins_.unpin(name), false); }
   void expire(std::uint64_t now) { keep(pins_.expire(now), false); }
@@ -65,6 +70,7 @@ class DeviceTier::State {
   void keep(const std::vector<BlockKey>& keys, bool kept);
   void keep_private(BlockId block, LockId lock);
   TreeNode* publish_block(TreeNode* parent, const BlockKey& key, BlockId block, std::span<const TokenId> tokens, LockId lock);
+  void forget(const BlockKey& key, bool written);
   MissReason miss_reason(const Match& request, const PrefixTree::Found& found) const;
 
   GroupEpoch epoch_;
@@ -73,12 +79,14 @@ class DeviceTier::State {
   std::unordered_map<LockId, Lock> locks_;
   EvictedKeys evicted_;
   PinTable pins_;
+  WriteDowns write_downs_;
   std::uint64_t tail_locks_ = 0;
-  DeviceTierStats counters_;  // the four counters only
+  DeviceTierStats counters_;  // the counters only
 };
 
-void DeviceTier::State::begin_epoch(GroupEpoch epoch, std::uint32_t blocks) {
+void DeviceTier::State::begin_epoch(GroupEpoch epoch, std::uint32_t blocks, bool tier_below) {
   epoch_ = epoch;
+  write_downs_.reset(tier_below ? blocks : 0);
   tree_.clear();
   locks_.clear();
   evicted_.clear();
@@ -118,6 +126,16 @@ MissReason DeviceTier::State::miss_reason(const Match& request, const PrefixTree
   return MissReason::kNeverSeen;
 }
 
+void DeviceTier::State::join(PrefixMatched& answer, const PrefixMatched& below, const Match& asked, std::size_t prompt_tokens) const {
+  append_below(answer, below);
+  const std::size_t found = answer.host_blocks.size() + answer.disk_blocks.size();
+  if (found == 0) return;
+  if (found < asked.keys.size())
+    answer.miss = evicted_.contains(asked.keys[found]) ? MissReason::kEvicted : MissReason::kNeverSeen;
+  else
+    answer.miss = asked.max_tokens + 1 < prompt_tokens ? MissReason::kScoresWanted : MissReason::kNone;
+}
+
 BlocksLeased DeviceTier::State::lease(const LeaseBlocks& request) {
   BlocksLeased answer;
   answer.epoch = request.epoch;
@@ -126,12 +144,19 @@ BlocksLeased DeviceTier::State::lease(const LeaseBlocks& request) {
   while (pool_.count(BlockState::kFree) < request.blocks && tree_.evictable() > 0) {
     const PrefixTree::Evicted gone = tree_.evict();
     pool_.change(gone.block, BlockState::kCached, BlockState::kFree);
-    if (gone.key) evicted_.add(gone.key);
+    if (gone.key) forget(gone.key, gone.written);
     ++counters_.evicted_blocks;
   }
   answer.ranges = pool_.lease(request.blocks);
   answer.evictable = pool_.count(BlockState::kFree) + tree_.evictable();
   return answer;
+}
+
+void DeviceTier::State::forget(const BlockKey& key, bool written) {
+  evicted_.add(key);
+  if (!write_downs_.tier_below()) return;
+  write_downs_.pass_over(key);
+  ++(written ? counters_.dropped_blocks : counters_.lost_blocks);
 }
 
 void DeviceTier::State::publish(const PublishBlocks& request) {
@@ -166,6 +191,7 @@ TreeNode* DeviceTier::State::publish_block(TreeNode* parent, const BlockKey& key
   TreeNode& node = tree_.insert(*parent, key, block, tokens, removed);
   if (lock) hold(node, lock);
   if (key && pins_.contains(key)) tree_.keep(node, true);
+  if (key) write_downs_.add({key, parent->key, block}, node.kept);
   for (BlockId shorter : removed) pool_.change(shorter, BlockState::kCached, BlockState::kFree);
   ++counters_.published_blocks;
   return &node;
@@ -177,6 +203,39 @@ void DeviceTier::State::keep_private(BlockId block, LockId lock) {
   locks_[lock].shadows.push_back(block);
 }
 
+WriteDownWanted DeviceTier::State::next_write_downs() {
+  WriteDownWanted wanted;
+  wanted.epoch = epoch_;
+  wanted.blocks = write_downs_.take(wanted.soon);
+  for (const WantedBlock& block : wanted.blocks) tree_.hold(*tree_.find(block.key));
+  return wanted;
+}
+
+void DeviceTier::State::written_down(const WrittenDown& answer) {
+  if (answer.epoch != epoch_) return;
+  const auto end = [this](const BlockKey& key) -> TreeNode* {
+    if (!write_downs_.answered(key)) return nullptr;
+    TreeNode* node = tree_.find(key);  // it was held
+    tree_.let_go(*node);
+    return node;
+  };
+  for (const BlockKey& key : answer.keys)
+    if (TreeNode* node = end(key)) {
+      node->written = true;
+      ++counters_.written_blocks;
+    }
+  for (const BlockKey& key : answer.failed)
+    if (end(key) != nullptr) ++counters_.refused_blocks;
+}
+
+void DeviceTier::State::tier_below_lost(bool for_good) {
+  for (const WantedBlock& block : write_downs_.take_back()) {
+    tree_.let_go(*tree_.find(block.key));
+    write_downs_.add(block, true);  // before those that have not been asked for
+  }
+  if (for_good) write_downs_.reset(0);
+}
+
 void DeviceTier::State::hold(TreeNode& node, LockId lock) {
   tree_.lock(node);
   locks_[lock].nodes.push_back(&node);
@@ -186,6 +245,7 @@ Status DeviceTier::State::pin(const PinName& name, std::span<const BlockKey> pat
   auto changed = pins_.pin(name, path, until);
   if (!changed) return changed.error();
   keep(changed->pinned, true);
+  for (const BlockKey& key : changed->pinned) write_downs_.move_up(key);
   keep(changed->unpinned, false);
   return ok_status();
 }
@@ -226,6 +286,7 @@ DeviceTierStats DeviceTier::State::stats() const {
   stats.cached = tree_.size();
   stats.locked = tree_.locked();
   stats.pinned_keys = pins_.blocks();
+  stats.unwritten = write_downs_.waiting() + static_cast<std::uint32_t>(write_downs_.asked().size());
   return stats;
 }
 
@@ -240,6 +301,12 @@ void DeviceTier::State::check_invariants() const {
     for (BlockId block : lock.shadows) TROUPE_CHECK(pool_.state(block) == BlockState::kShadow);
     shadows += static_cast<std::uint32_t>(lock.shadows.size());
   }
+  for (const WantedBlock& block : write_downs_.asked()) {
+    const TreeNode* node = tree_.find(block.key);
+    TROUPE_CHECK(node != nullptr && node->block == block.source);
+    ++held[node];
+  }
+  TROUPE_CHECK(write_downs_.waiting() + write_downs_.asked().size() <= tree_.size());
   TROUPE_CHECK(shadows == pool_.count(BlockState::kShadow));
   TROUPE_CHECK(tree_.size() == pool_.count(BlockState::kCached));
   std::uint32_t held_nodes = 0;
@@ -255,11 +322,17 @@ void DeviceTier::State::check_invariants() const {
 
 DeviceTier::DeviceTier() : state_(std::make_unique<State>()) {}
 DeviceTier::~DeviceTier() = default;
-void DeviceTier::begin_epoch(GroupEpoch epoch, std::uint32_t blocks) { state_->begin_epoch(epoch, blocks); }
+void DeviceTier::begin_epoch(GroupEpoch epoch, std::uint32_t blocks, bool tier_below) { state_->begin_epoch(epoch, blocks, tier_below); }
 PrefixMatched DeviceTier::match(const Match& request) { return state_->match(request); }
+void DeviceTier::join(PrefixMatched& answer, const PrefixMatched& below, const Match& asked, std::size_t prompt_tokens) const {
+  state_->join(answer, below, asked, prompt_tokens);
+}
 BlocksLeased DeviceTier::lease(const LeaseBlocks& request) { return state_->lease(request); }
 void DeviceTier::publish(const PublishBlocks& request) { state_->publish(request); }
 void DeviceTier::release(const ReleaseBlocks& request) { state_->release(request); }
+WriteDownWanted DeviceTier::next_write_downs() { return state_->next_write_downs(); }
+void DeviceTier::written_down(const WrittenDown& answer) { state_->written_down(answer); }
+void DeviceTier::tier_below_lost(bool for_good) { state_->tier_below_lost(for_good); }
 Status DeviceTier::pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until) { return state_->pin(name, path, until); }
 void DeviceTier::unpin(const PinName& name) { state_->unpin(name); }
 void DeviceTier::expire(std::uint64_t now) { state_->expire(now); }

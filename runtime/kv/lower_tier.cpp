@@ -18,8 +18,9 @@ void LowerTier::reset() {
   locked_ = 0;
 }
 
-void LowerTier::begin_epoch(GroupEpoch epoch) {
+void LowerTier::begin_epoch(GroupEpoch epoch, bool tier_below) {
   epoch_ = epoch;
+  write_downs_.reset(tier_below ? spec_.blocks : 0);
   for (const auto& [key, place] : by_key_)
     if (places_[place].parent) known_parents_[key] = places_[place].parent;
   reset();
@@ -57,6 +58,10 @@ void LowerTier::adopt_inventory(GroupEpoch epoch, std::span<const std::vector<In
     if (pool_.state(place) == BlockState::kLeased) pool_.change(place, BlockState::kLeased, BlockState::kFree);
     refresh(place);
   }
+  // The tier below may have them, or not: it is asked, and answers at once for what it has.
+  for (const InventoryEntry& entry : common)
+    if (const auto at = by_key_.find(entry.key); at != by_key_.end() && at->second == entry.block)
+      write_downs_.add({entry.key, places_[entry.block].parent, entry.block}, pins_.contains(entry.key));
 }
 
 void LowerTier::clear() {
@@ -78,7 +83,7 @@ std::vector<BlockId> LowerTier::match(const Match& request) {
     if (at == by_key_.end() || pool_.state(at->second) != BlockState::kCached) break;
     const BlockId place = at->second;
     learn_parent(place, parent);
-    if (places_[place].locks++ == 0) ++locked_;
+    hold(place);
     touch(place);
     held.push_back({index, place});
     run.push_back(place);
@@ -102,17 +107,28 @@ void LowerTier::release(const ReleaseBlocks& request) {
   }
 }
 
-void LowerTier::finish_loads(const TierMovesFinished& moves) {
-  if (moves.epoch != epoch_ || moves.tier != spec_.incarnation) return;
-  for (std::uint32_t index : moves.failed) {
-    TROUPE_CHECK(index < moves.blocks.size());
-    const auto& [key, place] = moves.blocks[index];
-    const auto at = by_key_.find(key);
-    if (at == by_key_.end() || at->second != place) continue;  // another load of it has failed before
-    TROUPE_CHECK(pool_.state(place) == BlockState::kCached);
+void LowerTier::finish_load(const LoadFinished& load) {
+  const auto at = locks_.find(load.lock);
+  if (load.epoch != epoch_ || at == locks_.end()) return;
+  for (const BlockKey& key : load.failed) {
+    const auto lies = by_key_.find(key);
+    if (lies == by_key_.end()) continue;  // another load of it has failed before
+    const BlockId place = lies->second;
+    const auto& held = at->second;
+    if (std::none_of(held.begin(), held.end(), [&](const Held& one) { return one.place == place; })) continue;  // written anew since
     forget(place);
-    ++counters_.lost_blocks;
+    ++counters_.failed_loads;
   }
+  release({load.epoch, {load.lock}, {}, 0});
+}
+
+void LowerTier::holder_lost() {
+  ReleaseBlocks all;
+  all.epoch = epoch_;
+  for (const auto& [lock, held] : locks_) all.locks.push_back(lock);
+  std::sort(all.locks.begin(), all.locks.end());  // oldest first, for a defined order of use
+  release(all);
+  waiting_.clear();
 }
 
 WrittenDown LowerTier::want(const WriteDownWanted& request) {
@@ -132,13 +148,13 @@ WrittenDown LowerTier::want(const WriteDownWanted& request) {
   return answer;
 }
 
-WritesStarted LowerTier::start_writes() {
+WritesStarted LowerTier::start_writes(std::uint32_t most) {
   WritesStarted started;
   started.answered.epoch = epoch_;
   if (!ready_) return started;
   std::vector<WantedBlock> chosen;
   const std::uint32_t writing = pool_.count(BlockState::kLeased);
-  while (writing + chosen.size() < spec_.most_writing) {
+  while (writing + chosen.size() < spec_.most_writing && chosen.size() < most) {
     const auto block = waiting_.pop();
     if (!block) break;
     if (already_here(*block)) {  // an inventory brought it
@@ -149,8 +165,10 @@ WritesStarted LowerTier::start_writes() {
     chosen.push_back(*block);
   }
   while (pool_.count(BlockState::kFree) < chosen.size() && !by_last_use_.empty()) {
-    forget(by_last_use_.begin()->second);
+    const BlockId place = by_last_use_.begin()->second;
     ++counters_.evicted_blocks;
+    counters_.dropped_blocks += places_[place].written ? 1 : 0;
+    forget(place);
   }
   auto block = chosen.begin();
   for (const BlockRange& range : pool_.lease(static_cast<std::uint32_t>(chosen.size())))
@@ -181,16 +199,46 @@ WrittenDown LowerTier::finish_writes(const TierMovesFinished& moves) {
     if (known(place) && !failed[i]) {
       pool_.change(place, BlockState::kLeased, BlockState::kCached);
       touch(place);
+      write_downs_.add({key, places_[place].parent, place}, pins_.contains(key));
       answer.keys.push_back(key);
       ++counters_.written_blocks;
     } else {
       if (known(place)) leave(place);
       set_free(place);
       answer.failed.push_back(key);
-      ++counters_.lost_blocks;
+      ++counters_.failed_writes;
     }
   }
   return answer;
+}
+
+WriteDownWanted LowerTier::next_write_downs() {
+  WriteDownWanted wanted;
+  wanted.epoch = epoch_;
+  wanted.tier = spec_.incarnation;
+  wanted.blocks = write_downs_.take(wanted.soon);
+  for (const WantedBlock& block : wanted.blocks) hold(block.source);
+  return wanted;
+}
+
+void LowerTier::written_down(const WrittenDown& answer) {
+  if (answer.epoch != epoch_) return;
+  const auto end = [this](const BlockKey& key, bool written) {
+    const auto place = write_downs_.answered(key);
+    if (!place) return;
+    places_[*place].written = written;
+    let_go(*place);
+  };
+  for (const BlockKey& key : answer.keys) end(key, true);
+  for (const BlockKey& key : answer.failed) end(key, false);
+}
+
+void LowerTier::tier_below_lost(bool for_good) {
+  for (const WantedBlock& block : write_downs_.take_back()) {
+    if (known(block.source)) write_downs_.add(block, true);  // else forgotten while it was held
+    let_go(block.source);
+  }
+  if (for_good) write_downs_.reset(0);
 }
 
 Status LowerTier::pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until) {
@@ -199,6 +247,7 @@ Status LowerTier::pin(const PinName& name, std::span<const BlockKey> path, std::
   for (const BlockKey& key : changed->pinned) {
     refresh(key);
     waiting_.move_up(key);
+    write_downs_.move_up(key);
   }
   for (const BlockKey& key : changed->unpinned) refresh(key);
   return ok_status();

@@ -1,5 +1,6 @@
 // LowerTier: index and policy of a tier below the device's, host or disk: which block lies in which place, locks, LRU over unlocked leaves,
-// pins, and what is written down from the tier above. It chooses places; bytes lie in a TierStore beside each rank, which checks keys.
+// pins, what is written down from the tier above, and what is to go on to the tier below. It chooses places; bytes lie in a TierStore
+// beside each rank, which checks keys.
 // Owned by the CacheTier actor of its tier; one thread at a time.
 // Invariants: free + being written + stored + forgotten while locked == all places; one place a key; what is locked, pinned, or has a
 // child in the tier is never evicted; a block is matched only once all ranks have it.
@@ -7,6 +8,7 @@
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/pin_table.h"
 #include "runtime/kv/tier_messages.h"
+#include "runtime/kv/write_downs.h"
 #include "runtime/kv/write_queue.h"
 
 #include <set>
@@ -25,7 +27,10 @@ struct LowerTierSpec {
 
 struct LowerTierStats {
   std::uint32_t total = 0, free = 0, writing = 0, stored = 0, locked = 0, waiting = 0, pinned_keys = 0;
-  std::uint64_t query_blocks = 0, hit_blocks = 0, written_blocks = 0, refused_blocks = 0, evicted_blocks = 0, lost_blocks = 0;
+  std::uint32_t unwritten = 0;  // wait to be written to the tier below
+  std::uint64_t query_blocks = 0, hit_blocks = 0, written_blocks = 0, refused_blocks = 0, evicted_blocks = 0;
+  std::uint64_t failed_writes = 0, failed_loads = 0;
+  std::uint64_t dropped_blocks = 0;  // evicted, but written to the tier below
 };
 
 struct TierWrite {
@@ -56,7 +61,7 @@ class LowerTier {
 
   /// Locks, wishes and writes in flight are void, and messages of an older epoch are dropped. Nothing is matched or written before the
   /// inventory of the new epoch has told what the stores hold. Pins stay.
-  void begin_epoch(GroupEpoch epoch);
+  void begin_epoch(GroupEpoch epoch, bool tier_below = false);
   /// One list a rank. What all ranks have in the same place counts; of a key in two places the one used last. The lists name no parents:
   /// those of earlier epochs are remembered, others learned from matches and wishes; until then such a block goes by its age alone.
   void adopt_inventory(GroupEpoch epoch, std::span<const std::vector<InventoryEntry>> ranks);
@@ -66,21 +71,29 @@ class LowerTier {
   /// Places of the run that starts with keys[0], locked until release(). Asks nobody else.
   std::vector<BlockId> match(const Match& request);
   void release(const ReleaseBlocks& request);
-  /// Loads from here: a block that failed is forgotten.
-  void finish_loads(const TierMovesFinished& moves);
+  /// Ends the lock; of its blocks those that failed are forgotten.
+  void finish_load(const LoadFinished& load);
+  /// Who stands above has died: its locks and wishes are void.
+  void holder_lost();
 
   /// Answers what is here already, which is only touched, and what the queue has no room for.
   WrittenDown want(const WriteDownWanted& request);
-  /// As many as may be in flight. Evicts for them; what finds no place then has failed.
-  WritesStarted start_writes();
+  /// At most `most`, and as many as may be in flight. Evicts for them; what finds no place then has failed.
+  WritesStarted start_writes(std::uint32_t most = kNone32);
   WrittenDown finish_writes(const TierMovesFinished& moves);
+
+  /// Towards the tier below, as for the device (device_tier.h).
+  WriteDownWanted next_write_downs();
+  void written_down(const WrittenDown& answer);
+  void tier_below_lost(bool for_good);
 
   /// Not evicted before its time, and written soon. Refused beyond half of the tier.
   Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
   void unpin(const PinName& name);
   void expire(std::uint64_t now);
 
-  Incarnation incarnation() const { return spec_.incarnation; }
+  const LowerTierSpec& spec() const { return spec_; }
+  bool ready() const { return ready_; }  // the inventory is here
   LowerTierStats stats() const;
   void check_invariants() const;  // throws InvariantViolation; for tests
 
@@ -91,7 +104,8 @@ class LowerTier {
     BlockKey parent;  // null: first of a chain, or not known
     std::uint64_t last_use = 0;
     std::uint32_t locks = 0;
-    bool listed = false;  // in the eviction order
+    bool written = false;  // to the tier below
+    bool listed = false;   // in the eviction order
   };
   struct Held {
     std::uint32_t index = 0;  // in the chain
@@ -110,12 +124,14 @@ class LowerTier {
   void touch(BlockId place);
   void refresh(BlockId place);  // lists or unlists it
   void refresh(const BlockKey& key);
-  void unlock(BlockId place);
+  void hold(BlockId place);
+  void let_go(BlockId place);
+  void unlock(BlockId place);  // and counts as a use
   bool already_here(const WantedBlock& block);
 
   const LowerTierSpec spec_;
   GroupEpoch epoch_;
-  bool ready_ = false;  // the inventory is here
+  bool ready_ = false;
   BlockPool pool_;
   std::vector<Place> places_;
   std::unordered_map<BlockKey, BlockId> by_key_;             // stored or being written
@@ -123,7 +139,8 @@ class LowerTier {
   std::unordered_map<BlockKey, BlockKey> known_parents_;     // between epochs
   std::set<std::pair<std::uint64_t, BlockId>> by_last_use_;  // what may be evicted
   std::unordered_map<LockId, std::vector<Held>> locks_;
-  WriteQueue waiting_;
+  WriteQueue waiting_;      // from above
+  WriteDowns write_downs_;  // to below
   PinTable pins_;
   std::uint64_t clock_ = 0;
   std::uint32_t locked_ = 0;

@@ -15,6 +15,7 @@ void LowerTier::enter(BlockId place, const BlockKey& key, const BlockKey& parent
 }
 
 void LowerTier::leave(BlockId place) {
+  write_downs_.pass_over(places_[place].key);
   by_key_.erase(places_[place].key);
   remove_child(places_[place].parent);
   refresh(place);
@@ -78,13 +79,23 @@ void LowerTier::refresh(const BlockKey& key) {
   if (at != by_key_.end()) refresh(at->second);
 }
 
-void LowerTier::unlock(BlockId place) {
+void LowerTier::hold(BlockId place) {
+  if (places_[place].locks++ == 0) ++locked_;
+  refresh(place);
+}
+
+void LowerTier::let_go(BlockId place) {
   TROUPE_CHECK(places_[place].locks > 0);
   if (--places_[place].locks == 0) --locked_;
   if (pool_.state(place) == BlockState::kCached)
-    touch(place);
+    refresh(place);
   else if (places_[place].locks == 0)
     set_free(place);
+}
+
+void LowerTier::unlock(BlockId place) {
+  if (pool_.state(place) == BlockState::kCached) touch(place);
+  let_go(place);
 }
 
 bool LowerTier::already_here(const WantedBlock& block) {
@@ -103,6 +114,7 @@ LowerTierStats LowerTier::stats() const {
   stats.stored = pool_.count(BlockState::kCached);
   stats.locked = locked_;
   stats.waiting = waiting_.size();
+  stats.unwritten = write_downs_.waiting() + static_cast<std::uint32_t>(write_downs_.asked().size());
   stats.pinned_keys = pins_.blocks();
   return stats;
 }
@@ -115,6 +127,11 @@ void LowerTier::check_invariants() const {
     TROUPE_CHECK(!held.empty());
     for (const Held& one : held) ++locks[one.place];
   }
+  for (const WantedBlock& block : write_downs_.asked()) {
+    TROUPE_CHECK(places_[block.source].key == block.key);
+    ++locks[block.source];
+  }
+  TROUPE_CHECK(write_downs_.waiting() <= by_key_.size());
   std::unordered_map<BlockKey, std::uint32_t> children;
   std::uint32_t locked = 0, entered = 0, listed = 0;
   for (BlockId place = 0; place < spec_.blocks; ++place) {

@@ -101,18 +101,26 @@ TreeNode& PrefixTree::insert(TreeNode& parent, const BlockKey& key, BlockId bloc
 }
 
 void PrefixTree::lock(TreeNode& node) {
+  hold(node);
+  touch(node);
+}
+
+void PrefixTree::unlock(TreeNode& node) {
+  touch(node);
+  let_go(node);
+}
+
+void PrefixTree::hold(TreeNode& node) {
   const bool was_pinned = node.pinned();
   if (node.locks++ == 0) ++locked_;
   if (!was_pinned) pin_ancestors(node);
   refresh(node);
-  node.last_use = ++clock_;  // after it left the eviction order, which is sorted by it
 }
 
-void PrefixTree::unlock(TreeNode& node) {
+void PrefixTree::let_go(TreeNode& node) {
   TROUPE_CHECK(node.locks > 0);
   if (--node.locks == 0) --locked_;
   if (!node.pinned()) unpin_ancestors(node);
-  touch(node);
   refresh(node);
 }
 
@@ -158,7 +166,7 @@ PrefixTree::Evicted PrefixTree::evict() {
 
 PrefixTree::Evicted PrefixTree::remove(TreeNode& node) {
   TROUPE_CHECK(!node.pinned() && node.child_count == 0);
-  const Evicted gone{node.block, node.key};
+  const Evicted gone{node.block, node.key, node.written};
   if (node.listed) unlist(node);
   if (node.key) by_key_.erase(node.key);
   TreeNode& parent = *node.parent;

@@ -26,6 +26,7 @@ struct TreeNode {
   std::uint32_t pinned_children = 0;
   std::uint32_t child_count = 0;
   std::uint64_t last_use = 0;
+  bool written = false;                                                          // to the tier below
   bool kept = false;                                                             // a client's pin
   bool listed = false;                                                           // in the eviction order
   std::unordered_map<TokenId, std::vector<std::unique_ptr<TreeNode>>> children;  // by their first token
@@ -53,12 +54,15 @@ class PrefixTree {
   /// A child of `parent` that begins with `tokens`; null if none.
   TreeNode* find_extension(const TreeNode& parent, std::span<const TokenId> tokens) const;
   void lock(TreeNode& node);
-  void unlock(TreeNode& node);  // counts as a use
+  void unlock(TreeNode& node);  // both count as a use
+  void hold(TreeNode& node);    // a lock that is no use
+  void let_go(TreeNode& node);
   void touch(TreeNode& node);
   void keep(TreeNode& node, bool kept);  // holds it like a lock; no use
   struct Evicted {
     BlockId block;
     BlockKey key;
+    bool written;
   };
   /// Removes the next node in eviction order. Precondition: evictable() > 0.
   Evicted evict();

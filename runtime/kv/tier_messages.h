@@ -52,6 +52,10 @@ struct PrefixMatched {
   MissReason miss = MissReason::kNone;
   Incarnation host_tier = 0, disk_tier = 0;
 };
+/// What a tier asks the tier below: the keys behind its own run, as far as a match may go; none if nothing is left. No tokens.
+Match match_below(const Match& request, std::size_t run);
+/// `answer` goes on with the runs of the tiers below.
+void append_below(PrefixMatched& answer, const PrefixMatched& below);
 struct LeaseBlocks {
   GroupEpoch epoch;
   LeaseId lease;

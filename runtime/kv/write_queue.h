@@ -1,5 +1,5 @@
-// WriteQueue: blocks of the tier above that wait to be written down, each once; those wanted soon go first, else in order of arrival.
-// Bounded, since each is locked above while it waits. Owned by LowerTier, on its thread.
+// WriteQueue: blocks that wait to be written down, each once; those wanted soon go first, else in order of arrival. Bounded. Owned by a
+// tier's index, on its thread.
 #pragma once
 #include "runtime/kv/tier_messages.h"
 
@@ -39,6 +39,13 @@ class WriteQueue {
     places_.erase(block.key);
     return block;
   }
+  void erase(const BlockKey& key) {
+    const auto at = places_.find(key);
+    if (at == places_.end()) return;
+    waiting_.erase(at->second);
+    places_.erase(at);
+  }
+  bool next_is_soon() const { return !waiting_.empty() && !waiting_.begin()->first.first; }
   void clear() {
     waiting_.clear();
     places_.clear();

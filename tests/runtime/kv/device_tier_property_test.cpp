@@ -1,5 +1,6 @@
 // DeviceTier against a model that knows no tree: a list of cached prefixes, searched by brute force. Random holders match, lease,
-// publish, release and pin; after every operation invariants hold and both agree on what is matched, locked, pinned and left.
+// publish, release and pin, and a tier below takes what is written down; after every operation invariants hold and both agree on what is
+// matched, locked, pinned and left.
 #include "messages/error.h"
 #include "runtime/kv/block_key.h"
 #include "runtime/kv/device_tier.h"
@@ -21,17 +22,26 @@ constexpr GroupEpoch kEpoch{1};
 struct ModelBlock {
   std::uint64_t domain = 0;
   Tokens path;
+  bool written = false;  // to the tier below
   bool full() const { return path.size() % kBlockTokens == 0; }
 };
 
 class Comparison {
  public:
-  Comparison(std::uint64_t seed, std::uint32_t blocks) : random_(seed) { tier_.begin_epoch(kEpoch, blocks); }
+  Comparison(std::uint64_t seed, std::uint32_t blocks) : random_(seed), tier_below_(seed % 3 != 0) {
+    tier_.begin_epoch(kEpoch, blocks, tier_below_);
+  }
 
   void step() {
-    const std::uint32_t dice = below(105);
+    const std::uint32_t dice = below(125);
     ++now_;
-    if (dice >= 103)
+    if (dice >= 124)
+      lose_tier_below();
+    else if (dice >= 115)
+      written_down();
+    else if (dice >= 105)
+      write_down();
+    else if (dice >= 103)
       expire();
     else if (dice >= 100)
       pin();
@@ -49,15 +59,21 @@ class Comparison {
   void finish() {
     while (!holders_.empty()) release();
     give_back();
+    while (!asked_.empty()) written_down();
     now_ += 1000;
     expire();
     compare();
     CHECK(tier_.stats().pinned_keys == 0);
     CHECK(tier_.stats().locked == 0);
     CHECK(tier_.stats().leased == 0);
+    CHECK(tier_.stats().dropped_blocks == dropped_);
+    CHECK(tier_.stats().lost_blocks == lost_);
+    CHECK(tier_.stats().written_blocks == written_);
   }
   std::uint64_t hits() const { return tier_.stats().hit_tokens; }
   std::uint64_t evictions() const { return tier_.stats().evicted_blocks; }
+  std::uint64_t dropped() const { return dropped_; }
+  std::uint64_t lost() const { return lost_; }
 
  private:
   struct Holder {
@@ -187,6 +203,7 @@ class Comparison {
         drop_contained_tails(holder.domain, extended);
         model_[block] = {holder.domain, extended};
         lock(holder, block);
+        if (tier_below_ && model_.at(block).full()) downs_.push_back({block, kept(model_.at(block))});
       }
       path = extended;
     }
@@ -227,7 +244,67 @@ class Comparison {
         all.emplace(pin.domain, Tokens(pin.path.begin(), pin.path.begin() + static_cast<std::ptrdiff_t>(end)));
     const Status status = tier_.pin({1, number}, block_keys(domain_of(domain), path), until);
     REQUIRE(status.ok() == (all.size() <= tier_.stats().total / 2));
-    if (status.ok()) pins_[number] = {domain, path, until};
+    if (!status.ok()) return;
+    for (std::size_t end = kBlockTokens; end <= path.size(); end += kBlockTokens) {
+      const Tokens part(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(end));
+      if (!kept({domain, part})) move_up(cached(domain, part));
+    }
+    pins_[number] = {domain, path, until};
+  }
+
+  // Towards the tier below.
+  struct Down {
+    BlockId block = 0;
+    bool soon = false;
+  };
+  void move_up(BlockId block) {
+    const auto at = std::find_if(downs_.begin(), downs_.end(), [&](const Down& down) { return down.block == block; });
+    if (at == downs_.end() || at->soon) return;
+    downs_.erase(at);
+    downs_.push_back({block, true});
+  }
+  void write_down() {
+    const std::size_t most = std::max<std::size_t>(1, tier_.stats().total / 16);
+    std::vector<Down> expected;
+    while (asked_.size() < most && !downs_.empty()) {
+      auto next = std::find_if(downs_.begin(), downs_.end(), [](const Down& down) { return down.soon; });
+      if (next == downs_.end()) next = downs_.begin();
+      if (!expected.empty() && next->soon != expected.front().soon) break;
+      expected.push_back(*next);
+      asked_.push_back(next->block);
+      ++lock_count_[next->block];
+      downs_.erase(next);
+    }
+    const WriteDownWanted wanted = tier_.next_write_downs();
+    REQUIRE(wanted.blocks.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const ModelBlock& block = model_.at(expected[i].block);
+      const auto keys = block_keys(domain_of(block.domain), block.path);
+      REQUIRE(wanted.soon == expected[i].soon);
+      REQUIRE(wanted.blocks[i].source == expected[i].block);
+      REQUIRE(wanted.blocks[i].key == keys.back());
+      REQUIRE(wanted.blocks[i].parent == (keys.size() == 1 ? BlockKey{} : keys[keys.size() - 2]));
+    }
+  }
+  void written_down() {
+    if (asked_.empty()) return;
+    const auto at = asked_.begin() + below(static_cast<std::uint32_t>(asked_.size()));
+    ModelBlock& block = model_.at(*at);  // it was locked
+    const std::vector<BlockKey> key{block_keys(domain_of(block.domain), block.path).back()};
+    block.written = below(4) > 0;
+    written_ += block.written ? 1 : 0;
+    --lock_count_[*at];
+    asked_.erase(at);
+    tier_.written_down({GroupEpoch{2}, key, {}});  // of another epoch: nothing
+    tier_.written_down({kEpoch, block.written ? key : std::vector<BlockKey>{}, block.written ? std::vector<BlockKey>{} : key});
+  }
+  void lose_tier_below() {
+    tier_.tier_below_lost(false);
+    for (BlockId block : asked_) {
+      --lock_count_[block];
+      downs_.push_back({block, true});
+    }
+    asked_.clear();
   }
 
   void expire() {
@@ -306,7 +383,9 @@ class Comparison {
       REQUIRE(lock_count_[block] == 0);
       REQUIRE(!kept(evicted));
       model_.erase(block);
+      std::erase_if(downs_, [&](const Down& down) { return down.block == block; });
       if (!evicted.full()) continue;
+      if (tier_below_) ++(evicted.written ? dropped_ : lost_);
       for (const auto& [other, cached_block] : model_)
         if (std::find(gone.begin(), gone.end(), other) == gone.end() && cached_block.domain == evicted.domain)
           REQUIRE(common(cached_block.path, evicted.path) < evicted.path.size());
@@ -319,6 +398,7 @@ class Comparison {
     for (const auto& [block, count] : lock_count_) locked += count > 0 ? 1 : 0;
     REQUIRE(stats.cached == model_.size());
     REQUIRE(stats.locked == locked);
+    REQUIRE(stats.unwritten == downs_.size() + asked_.size());
     REQUIRE(stats.leased == leased_.size() + shadows);
     REQUIRE(stats.free + stats.leased + stats.cached == stats.total);
     REQUIRE(tier_.lease({kEpoch, LeaseId{1}, 0, true}).evictable == stats.free + evictable());
@@ -333,6 +413,10 @@ class Comparison {
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;
   std::map<std::uint64_t, Pin> pins_;
+  const bool tier_below_;
+  std::vector<Down> downs_;     // in order of publication
+  std::vector<BlockId> asked_;  // locked
+  std::uint64_t dropped_ = 0, lost_ = 0, written_ = 0;
   DeviceTier tier_;
   std::uint64_t last_lock_ = 0;
   std::vector<Holder> holders_;
@@ -342,16 +426,20 @@ class Comparison {
 };
 
 void compare(std::uint64_t operations, std::uint64_t first_seed) {
-  std::uint64_t hits = 0, evictions = 0;
+  std::uint64_t hits = 0, evictions = 0, dropped = 0, lost = 0;
   for (std::uint64_t run = 0; run < 20; ++run) {
     Comparison comparison(first_seed + run, 24 + 8 * static_cast<std::uint32_t>(run % 5));
     for (std::uint64_t i = 0; i < operations / 20; ++i) comparison.step();
     comparison.finish();
     hits += comparison.hits();
     evictions += comparison.evictions();
+    dropped += comparison.dropped();
+    lost += comparison.lost();
   }
   CHECK(hits > operations);            // the load did share prefixes,
   CHECK(evictions > operations / 20);  // and did not fit
+  CHECK(dropped > operations / 100);
+  CHECK(lost > operations / 100);
 }
 
 }  // namespace

@@ -275,4 +275,102 @@ TEST_CASE("a holder that breaks the protocol is caught") {
   CHECK_THROWS_AS(holder.tier.release({kEpoch, {}, {{1, 1}}, 0}), InvariantViolation);
 }
 
+TEST_CASE("what is published is written to a tier below, if there is one, while the device holds it") {
+  Holder holder(32);
+  holder.tier.begin_epoch(kEpoch, 32, true);
+  const auto tokens = numbers(0, 80);  // two blocks and a tail, which stays here
+  const auto keys = block_keys(kDomain, tokens);
+  holder.release({holder.publish(tokens)});
+  CHECK(holder.tier.stats().unwritten == 2);
+  const auto wanted = holder.tier.next_write_downs();
+  REQUIRE(wanted.blocks.size() == 2);  // a sixteenth of the blocks at a time
+  CHECK(wanted.tier == 0);
+  CHECK_FALSE(wanted.blocks[0].parent);
+  CHECK(wanted.blocks[1].key == keys[1]);
+  CHECK(wanted.blocks[1].parent == keys[0]);
+  CHECK(holder.tier.next_write_downs().blocks.empty());
+  CHECK(holder.lease(32).size() == 30);  // the tail goes, these two are held
+  holder.tier.written_down({kEpoch, {keys[0]}, {keys[1]}});
+  holder.tier.check_invariants();
+  CHECK(holder.tier.stats().locked == 0);
+  CHECK(holder.tier.stats().unwritten == 0);
+  CHECK(holder.lease(2).size() == 2);
+  CHECK(holder.tier.stats().dropped_blocks == 1);
+  CHECK(holder.tier.stats().lost_blocks == 1);
+
+  holder.tier.begin_epoch(kEpoch, 32);  // without one
+  holder.release({holder.publish(tokens)});
+  CHECK(holder.tier.next_write_downs().blocks.empty());
+  CHECK(holder.lease(32).size() == 32);
+  CHECK(holder.tier.stats().lost_blocks == 1);
+}
+
+TEST_CASE("write-downs: no use of a block, and void when the tier below has died") {
+  Holder holder(32);
+  holder.tier.begin_epoch(kEpoch, 32, true);
+  const auto old = numbers(0, 32), young = numbers(100, 64);
+  holder.release({holder.publish(old)});
+  holder.release({holder.publish(young)});
+  CHECK(holder.tier.next_write_downs().blocks.size() == 2);
+  holder.tier.tier_below_lost(false);
+  holder.tier.check_invariants();
+  CHECK(holder.tier.stats().locked == 0);
+  CHECK(holder.tier.stats().unwritten == 3);
+  CHECK(holder.lease(30).size() == 30);
+  CHECK(holder.match(old).device_blocks.empty());  // still the one used longest ago
+  const auto again = holder.tier.next_write_downs();
+  REQUIRE(again.blocks.size() == 1);
+  CHECK(again.soon);  // before what has not been asked for
+  CHECK(again.blocks[0].key == block_keys(kDomain, young)[0]);
+  holder.tier.tier_below_lost(true);
+  CHECK(holder.tier.stats().unwritten == 0);
+  CHECK(holder.tier.next_write_downs().blocks.empty());
+}
+
+TEST_CASE("the answer of the tiers below goes on from the device's, and says why the chain ends") {
+  Holder holder(16);
+  const auto tokens = numbers(0, 170);  // five blocks
+  holder.release({holder.publish(numbers(0, 40))});
+  Match request{kEpoch, LockId{100}, 0, block_keys(kDomain, tokens), tokens, 169, kDomain};
+  auto answer = holder.tier.match(request);
+  REQUIRE(answer.device_blocks.size() == 1);
+  const Match asked = match_below(request, 1);
+  CHECK(asked.first_block == 1);
+  CHECK(asked.keys == std::vector<BlockKey>(request.keys.begin() + 1, request.keys.end()));
+  CHECK(asked.tokens.empty());
+  CHECK(match_below(asked, 2).first_block == 3);
+  CHECK(match_below(asked, 2).keys.size() == 2);
+  CHECK(match_below(asked, 4).keys.empty());
+
+  PrefixMatched below;
+  below.host_blocks = {7, 8};
+  below.disk_blocks = {9};
+  below.host_tier = 21;
+  below.disk_tier = 22;
+  auto part = answer;
+  holder.tier.join(part, below, asked, tokens.size());
+  CHECK(part.host_blocks == std::vector<BlockId>{7, 8});
+  CHECK(part.disk_blocks == std::vector<BlockId>{9});
+  CHECK(part.host_tier == 21);
+  CHECK(part.disk_tier == 22);
+  CHECK(part.miss == MissReason::kNeverSeen);
+  below.disk_blocks = {9, 10};
+  auto whole = answer;
+  holder.tier.join(whole, below, asked, tokens.size());
+  CHECK(whole.miss == MissReason::kNone);
+
+  request.max_tokens = 100;  // scores from there on
+  const Match cut = match_below(request, 1);
+  CHECK(cut.keys.size() == 2);
+  below.disk_blocks.clear();
+  whole = answer;
+  holder.tier.join(whole, below, cut, tokens.size());
+  CHECK(whole.miss == MissReason::kScoresWanted);
+  whole = answer;
+  holder.tier.join(whole, {}, cut, tokens.size());
+  CHECK(whole.miss == answer.miss);
+  request.max_tokens = 31;
+  CHECK(match_below(request, 0).keys.empty());
+}
+
 }  // namespace troupe::kv

@@ -1,5 +1,6 @@
 // LowerTier against a model that keeps no order, no counts and no index: a list of blocks, searched by brute force, and the stores of three
-// ranks, which remember what was evicted and lose what fails. Random matches, write-downs, failed moves, pins, clears and restarts; after
+// ranks, which remember what was evicted and lose what fails. Random matches, write-downs from above and to below, failed moves, pins,
+// clears, deaths of neighbours and restarts; after
 // every operation invariants hold, and both agree on what is found, evicted, refused and left.
 #include "messages/error.h"
 #include "runtime/kv/lower_tier.h"
@@ -38,6 +39,7 @@ struct ModelBlock {
   bool cleared = false;  // while it was written
   bool parent_known = true;
   std::uint64_t last_use = 0;
+  bool written = false;  // to the tier below
 };
 struct Wish {
   WantedBlock block;
@@ -62,27 +64,34 @@ class Comparison {
   Comparison(std::uint64_t seed, std::uint32_t blocks)
       : random_(seed),
         spec_{kTier, blocks, 6, 10},
+        tier_below_(seed % 3 != 0),
         tier_(std::make_unique<LowerTier>(spec_)),
         stores_(kRanks, std::vector<StoreSlot>(blocks)) {
-    tier_->begin_epoch(epoch_);
+    tier_->begin_epoch(epoch_, tier_below_);
     tier_->adopt_inventory(epoch_, std::vector<std::vector<InventoryEntry>>(kRanks));
   }
 
   void step() {
     ++now_;
     const std::uint32_t dice = below(1000);
-    if (dice < 250)
+    if (dice < 220)
       match();
-    else if (dice < 420)
+    else if (dice < 380)
       release();
-    else if (dice < 600)
+    else if (dice < 540)
       want();
-    else if (dice < 740)
+    else if (dice < 660)
       start_writes();
-    else if (dice < 880)
+    else if (dice < 770)
       finish_writes();
+    else if (dice < 800)
+      finish_load();
+    else if (dice < 860)
+      write_down();
     else if (dice < 920)
-      fail_load();
+      end_write_downs();
+    else if (dice < 923)
+      lose_neighbour();
     else if (dice < 970)
       pin();
     else if (dice < 990)
@@ -96,23 +105,28 @@ class Comparison {
   void finish() {
     while (!holders_.empty()) release();
     while (count(ModelBlock::kWriting) > 0) finish_writes();
+    while (!asked_.empty()) end_write_downs();
     now_ += 1000;
     expire();
     compare();
     const LowerTierStats stats = tier_->stats();
     CHECK(stats.locked + stats.writing + stats.pinned_keys == 0);
     CHECK(stats.free + stats.stored == stats.total);
+    CHECK(this->stats().dropped_blocks == dropped_);
   }
   LowerTierStats stats() const {
     LowerTierStats sum = before_;
     const LowerTierStats now = tier_->stats();
     sum.hit_blocks += now.hit_blocks;
     sum.evicted_blocks += now.evicted_blocks;
-    sum.lost_blocks += now.lost_blocks;
+    sum.failed_loads += now.failed_loads;
+    sum.failed_writes += now.failed_writes;
+    sum.dropped_blocks += now.dropped_blocks;
     sum.refused_blocks += now.refused_blocks;
     return sum;
   }
   std::uint64_t adopted() const { return adopted_; }
+  std::uint64_t written_down() const { return written_down_; }
 
  private:
   std::uint32_t below(std::size_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
@@ -123,7 +137,12 @@ class Comparison {
     std::uint32_t locks = 0;
     for (const Holder& holder : holders_)
       locks += static_cast<std::uint32_t>(std::count(holder.places.begin(), holder.places.end(), place));
+    locks += static_cast<std::uint32_t>(
+        std::count_if(asked_.begin(), asked_.end(), [&](const Wish& wish) { return wish.block.source == place; }));
     return locks;
+  }
+  void let_go(BlockId place) {
+    if (blocks_.at(place).state == ModelBlock::kForgotten && locks_on(place) == 0) blocks_.erase(place);
   }
   std::uint32_t count(int state) const {
     return static_cast<std::uint32_t>(
@@ -182,7 +201,7 @@ class Comparison {
       const BlockId place = at->places.back();
       at->places.pop_back();
       if (blocks_.at(place).state == ModelBlock::kStored) use(place);
-      if (blocks_.at(place).state == ModelBlock::kForgotten && locks_on(place) == 0) blocks_.erase(place);
+      let_go(place);
     }
     if (at->places.empty()) holders_.erase(at);
   }
@@ -204,7 +223,7 @@ class Comparison {
         learn_parent(stored);
         use(stored);
       } else if (waits != wishes_.end()) {
-        if (soon) move_up(node);
+        if (soon) move_up(wishes_, node);
       } else if (wishes_.size() >= spec_.most_waiting) {
         refused.push_back(block.key);
       } else {
@@ -215,13 +234,17 @@ class Comparison {
     REQUIRE(answer.keys == here);
     REQUIRE(answer.failed == refused);
   }
-  void move_up(Node node) {
-    const auto at = std::find_if(wishes_.begin(), wishes_.end(), [&](const Wish& wish) { return wish.block.key == key_of(node); });
-    if (at == wishes_.end() || at->soon) return;
+  static void move_up(std::vector<Wish>& wishes, Node node) {
+    const auto at = std::find_if(wishes.begin(), wishes.end(), [&](const Wish& wish) { return wish.block.key == key_of(node); });
+    if (at == wishes.end() || at->soon) return;
     Wish wish = *at;
-    wishes_.erase(at);
+    wishes.erase(at);
     wish.soon = true;
-    wishes_.push_back(wish);
+    wishes.push_back(wish);
+  }
+  static std::vector<Wish>::iterator next_wish(std::vector<Wish>& wishes) {
+    const auto soon = std::find_if(wishes.begin(), wishes.end(), [](const Wish& wish) { return wish.soon; });
+    return soon == wishes.end() ? wishes.begin() : soon;
   }
 
   /// The least recently used of what nothing holds; kNone32 if there is none.
@@ -245,8 +268,7 @@ class Comparison {
     std::vector<Wish> chosen;
     std::vector<BlockKey> here;
     while (count(ModelBlock::kWriting) + chosen.size() < spec_.most_writing && !wishes_.empty()) {
-      auto next = std::find_if(wishes_.begin(), wishes_.end(), [](const Wish& wish) { return wish.soon; });
-      if (next == wishes_.end()) next = wishes_.begin();
+      const auto next = next_wish(wishes_);
       const Wish wish = *next;
       wishes_.erase(next);
       const BlockId stored = place_of(node_of(wish.block.key), ModelBlock::kStored);
@@ -261,6 +283,8 @@ class Comparison {
     while (spec_.blocks - blocks_.size() < chosen.size()) {
       const BlockId place = victim(chosen);
       if (place == kNone32) break;
+      dropped_ += blocks_.at(place).written ? 1 : 0;
+      forget_wish(place);
       blocks_.erase(place);
     }
     const std::size_t room = std::min<std::size_t>(spec_.blocks - blocks_.size(), chosen.size());
@@ -305,6 +329,7 @@ class Comparison {
           good.push_back(key);
           at->second.state = ModelBlock::kStored;
           use(place);
+          to_write_down(place);
         } else {
           bad.push_back(key);
           blocks_.erase(at);
@@ -320,14 +345,89 @@ class Comparison {
     REQUIRE(answer.failed == bad);
   }
 
-  void fail_load() {
+  void finish_load() {
     if (holders_.empty()) return;
-    const Holder& holder = holders_[below(holders_.size())];
-    const BlockId place = holder.places[below(holder.places.size())];
-    ModelBlock& block = blocks_.at(place);
-    tier_->finish_loads({epoch_, kTier, {{key_of(block.node), holder.places.front()}, {key_of(block.node), place}}, {1}});
-    stores_[below(kRanks)][place] = {};
-    block.state = ModelBlock::kForgotten;
+    const auto holder = holders_.begin() + below(holders_.size());
+    LoadFinished load{epoch_, holder->lock, {}};
+    for (BlockId place : holder->places) {
+      ModelBlock& block = blocks_.at(place);
+      if (below(3) > 0) continue;
+      load.failed.push_back(key_of(block.node));
+      if (block.state != ModelBlock::kStored) continue;  // forgotten before; if it came again, then elsewhere
+      stores_[below(kRanks)][place] = {};
+      block.state = ModelBlock::kForgotten;
+      forget_wish(place);
+    }
+    tier_->finish_load(load);
+    end_holder(*holder);
+    holders_.erase(holder);
+  }
+  void end_holder(Holder& holder) {
+    while (!holder.places.empty()) {
+      const BlockId place = holder.places.back();
+      holder.places.pop_back();
+      if (blocks_.at(place).state == ModelBlock::kStored) use(place);
+      let_go(place);
+    }
+  }
+
+  // Towards the tier below.
+  void to_write_down(BlockId place, bool soon = false) {
+    const Node node = blocks_.at(place).node;
+    if (!tier_below_) return;
+    downs_.push_back({{key_of(node), key_of(blocks_.at(place).parent_known ? node / 2 : 0), place}, soon || pinned(node)});
+  }
+  void forget_wish(BlockId place) {
+    std::erase_if(downs_, [&](const Wish& wish) { return wish.block.source == place; });
+  }
+  void write_down() {
+    const std::size_t most = std::max<std::size_t>(1, spec_.blocks / 16);
+    std::vector<Wish> expected;
+    while (asked_.size() < most && !downs_.empty()) {
+      const auto next = next_wish(downs_);
+      if (!expected.empty() && next->soon != expected.front().soon) break;
+      expected.push_back(*next);
+      asked_.push_back(*next);
+      downs_.erase(next);
+    }
+    const WriteDownWanted wanted = tier_->next_write_downs();
+    REQUIRE(wanted.tier == kTier);
+    REQUIRE(wanted.blocks.size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      REQUIRE(wanted.soon == expected[i].soon);
+      REQUIRE(wanted.blocks[i].key == expected[i].block.key);
+      REQUIRE(wanted.blocks[i].parent == expected[i].block.parent);
+      REQUIRE(wanted.blocks[i].source == expected[i].block.source);
+    }
+  }
+  void end_write_downs() {
+    if (asked_.empty()) return;
+    const auto at = asked_.begin() + below(asked_.size());
+    const Wish wish = *at;
+    asked_.erase(at);
+    const bool good = below(4) > 0;
+    blocks_.at(wish.block.source).written = good;
+    let_go(wish.block.source);
+    const std::vector<BlockKey> key{wish.block.key};
+    tier_->written_down({GroupEpoch{epoch_.value - 1}, key, {}});  // of another epoch: nothing
+    tier_->written_down({epoch_, good ? key : std::vector<BlockKey>{}, good ? std::vector<BlockKey>{} : key});
+    written_down_ += good ? 1 : 0;
+  }
+  void lose_neighbour() {
+    if (below(2) == 0) {
+      tier_->tier_below_lost(false);
+      const auto asked = std::exchange(asked_, {});
+      for (const Wish& wish : asked) {
+        // Asked for again, before the others; not what was forgotten. What was written anew since waits, in its new place, already.
+        if (blocks_.at(wish.block.source).state == ModelBlock::kStored) downs_.push_back({wish.block, true});
+        let_go(wish.block.source);
+      }
+    } else {
+      tier_->holder_lost();
+      wishes_.clear();
+      for (Holder& holder : holders_) end_holder(holder);  // oldest first
+      holders_.clear();
+    }
   }
 
   void pin() {
@@ -345,7 +445,10 @@ class Comparison {
     REQUIRE(status.ok() == (all.size() <= spec_.blocks / 2));
     if (!status.ok()) return;
     for (Node at : path_to(node))
-      if (!pinned(at)) move_up(at);
+      if (!pinned(at)) {
+        move_up(wishes_, at);
+        move_up(downs_, at);
+      }
     pins_[number] = {node, until};
   }
 
@@ -362,6 +465,7 @@ class Comparison {
     tier_->clear();
     for (auto at = blocks_.begin(); at != blocks_.end();) {
       const auto next = std::next(at);
+      forget_wish(at->first);
       if (at->second.state == ModelBlock::kWriting)
         at->second.cleared = true;
       else if (locks_on(at->first) > 0)
@@ -383,6 +487,8 @@ class Comparison {
       if (block.state != ModelBlock::kForgotten && !block.cleared) knew_parent[block.node] = block.parent_known;
     holders_.clear();
     wishes_.clear();
+    downs_.clear();
+    asked_.clear();
     blocks_.clear();
     epoch_ = GroupEpoch{epoch_.value + 1};
     if (below(2) == 0) {  // the tier itself has died: pins and parents are forgotten
@@ -391,7 +497,7 @@ class Comparison {
       pins_.clear();
       knew_parent.clear();
     }
-    tier_->begin_epoch(epoch_);
+    tier_->begin_epoch(epoch_, tier_below_);
     REQUIRE(tier_->start_writes().writes.empty());
     if (below(2) == 0) want();  // waits for the inventory
 
@@ -416,6 +522,9 @@ class Comparison {
       blocks_.emplace(entry->block, ModelBlock{node, ModelBlock::kStored, false, parent_known, stores_[0][entry->block].last_use});
       ++adopted_;
     }
+    for (const auto& entry : lists[0])  // the tier below may lack them
+      if (const auto at = blocks_.find(entry.block); at != blocks_.end() && key_of(at->second.node) == entry.key)
+        to_write_down(entry.block);
   }
 
   void compare() {
@@ -428,25 +537,28 @@ class Comparison {
     REQUIRE(stats.writing == count(ModelBlock::kWriting));
     REQUIRE(stats.locked == locked);
     REQUIRE(stats.waiting == wishes_.size());
+    REQUIRE(stats.unwritten == downs_.size() + asked_.size());
     REQUIRE(stats.pinned_keys <= spec_.blocks / 2);
   }
 
   std::mt19937_64 random_;
   const LowerTierSpec spec_;
+  const bool tier_below_;
   std::unique_ptr<LowerTier> tier_;
   LowerTierStats before_;  // of tiers that have died
   GroupEpoch epoch_{1};
-  std::uint64_t now_ = 0, uses_ = 0, last_lock_ = 0, adopted_ = 0;
+  std::uint64_t now_ = 0, uses_ = 0, last_lock_ = 0, adopted_ = 0, dropped_ = 0, written_down_ = 0;
   BlockId last_source_ = 0;
   std::map<BlockId, ModelBlock> blocks_;  // by place; what is not here is free
   std::vector<Wish> wishes_;              // in order of arrival
+  std::vector<Wish> downs_, asked_;       // of the tier below; sources are places here
   std::vector<Holder> holders_;
   std::map<std::uint64_t, Pinned> pins_;
   std::vector<std::vector<StoreSlot>> stores_;  // by rank and place
 };
 
 void compare(std::uint64_t operations, std::uint64_t first_seed) {
-  std::uint64_t hits = 0, evictions = 0, lost = 0, refused = 0, adopted = 0;
+  std::uint64_t hits = 0, evictions = 0, lost = 0, refused = 0, adopted = 0, written_down = 0, dropped = 0;
   for (std::uint64_t run = 0; run < 20; ++run) {
     Comparison comparison(first_seed + run, 8 + 8 * static_cast<std::uint32_t>(run % 5));
     for (std::uint64_t i = 0; i < operations / 20; ++i) comparison.step();
@@ -454,7 +566,9 @@ void compare(std::uint64_t operations, std::uint64_t first_seed) {
     const LowerTierStats stats = comparison.stats();
     hits += stats.hit_blocks;
     evictions += stats.evicted_blocks;
-    lost += stats.lost_blocks;
+    lost += stats.failed_loads + stats.failed_writes;
+    dropped += stats.dropped_blocks;
+    written_down += comparison.written_down();
     refused += stats.refused_blocks;
     adopted += comparison.adopted();
   }
@@ -462,6 +576,8 @@ void compare(std::uint64_t operations, std::uint64_t first_seed) {
   CHECK(evictions > operations / 50);
   CHECK(refused > operations / 200);  // did not fit,
   CHECK(lost > operations / 50);
+  CHECK(written_down > operations / 100);
+  CHECK(dropped > operations / 1000);
   CHECK(adopted > operations / 50);  // and came through failures and restarts
 }
 

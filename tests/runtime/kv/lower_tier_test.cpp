@@ -179,17 +179,22 @@ TEST_CASE("a load that failed forgets the block; its place is free when the last
   const Keys keys = chain(1, 2);
   const auto places = disk.write(keys);
   const auto one = disk.match(keys), other = disk.match(keys);
-  const TierMovesFinished loaded{kEpoch, kTier, {{keys[0], places[0]}, {keys[1], places[1]}}, {1}};
-  disk.tier.finish_loads(loaded);
+  disk.tier.finish_load({kEpoch, one.lock, {keys[1]}});
+  disk.tier.check_invariants();
   CHECK(disk.held(keys) == 1);
-  disk.write(keys);  // it comes back, elsewhere: others may still read the old place
-  CHECK(disk.match(part(keys, 1, 2), 1).places.front() != places[1]);
-  disk.tier.finish_loads(loaded);  // the other's load fails, too: about the old place
-  CHECK(disk.held(keys) == 2);
-  disk.release(one);
+  CHECK(disk.tier.stats().locked == 2);  // by the other
+  disk.write(keys);                      // it comes back, elsewhere: others may still read the old place
+  const auto anew = disk.match(part(keys, 1, 2), 1);
+  CHECK(anew.places.front() != places[1]);
+  disk.release(anew);
   CHECK(disk.tier.stats().free == 1);
-  disk.release(other);
+  disk.tier.finish_load({kEpoch, other.lock, {keys[1]}});  // the other's load fails, too: about the old place
+  disk.tier.finish_load({kEpoch, other.lock, {keys[0]}});  // ended
+  disk.tier.check_invariants();
+  CHECK(disk.held(keys) == 2);
   CHECK(disk.tier.stats().free == 2);
+  CHECK(disk.tier.stats().locked == 0);
+  CHECK(disk.tier.stats().failed_loads == 1);
 }
 
 TEST_CASE("a pinned path is not evicted before its time, and only half of the tier can be pinned") {
@@ -289,6 +294,87 @@ TEST_CASE("what is cleared goes at once, or with its lock, or with its write") {
   CHECK(host.tier.stats().locked == 0);
 }
 
+TEST_CASE("what is written goes on to the tier below, held until it is there") {
+  Neighbours host(32);
+  host.tier.begin_epoch(kEpoch, true);
+  host.tier.adopt_inventory(kEpoch, {});
+  const Keys keys = chain(1, 4);
+  const auto places = host.write(keys);
+  CHECK(host.tier.stats().unwritten == 4);
+  const auto wanted = host.tier.next_write_downs();
+  host.tier.check_invariants();
+  REQUIRE(wanted.blocks.size() == 2);  // a sixteenth of the tier at a time
+  CHECK(wanted.tier == kTier);
+  CHECK(wanted.blocks[1].key == keys[1]);
+  CHECK(wanted.blocks[1].parent == keys[0]);
+  CHECK(wanted.blocks[1].source == places[1]);
+  CHECK(host.tier.next_write_downs().blocks.empty());
+  CHECK(host.tier.stats().locked == 2);
+  host.tier.written_down({kEpoch, {keys[0]}, {keys[1]}});
+  CHECK(host.tier.stats().locked == 0);
+  CHECK(host.tier.next_write_downs().blocks.size() == 2);
+  host.tier.tier_below_lost(false);
+  host.tier.check_invariants();
+  CHECK(host.tier.stats().locked == 0);
+  CHECK(host.tier.stats().unwritten == 2);
+  host.write(chain(2, 31));  // all of the first chain go but the one that was written: what waits is passed over
+  CHECK(host.tier.stats().unwritten == 31);
+  CHECK(host.tier.stats().evicted_blocks == 3);
+  CHECK(host.tier.stats().dropped_blocks == 0);
+  CHECK(host.held(keys) == 1);
+  host.tier.tier_below_lost(true);
+  host.write(chain(3, 1));
+  CHECK(host.tier.stats().unwritten == 0);
+}
+
+TEST_CASE("a block that is forgotten while it is written down") {
+  Neighbours host(16);
+  host.tier.begin_epoch(kEpoch, true);
+  host.tier.adopt_inventory(kEpoch, {});
+  const Keys keys = chain(1, 1);
+  host.write(keys);
+  CHECK(host.tier.next_write_downs().blocks.size() == 1);
+  const auto run = host.match(keys);
+  host.tier.finish_load({kEpoch, run.lock, keys});
+  host.write(keys);  // here again, in another place
+  host.tier.check_invariants();
+  CHECK(host.tier.stats().unwritten == 2);
+  if (GENERATE(true, false))
+    host.tier.written_down({kEpoch, keys, {}});
+  else
+    host.tier.tier_below_lost(false);
+  host.tier.check_invariants();
+  CHECK(host.tier.stats().locked == 0);
+  CHECK(host.tier.stats().free == 15);
+  CHECK(host.tier.stats().unwritten == 1);
+}
+
+TEST_CASE("an inventory is offered to the tier below; the death of the holder voids its locks and wishes") {
+  Neighbours host(16);
+  const Keys keys = chain(1, 2);
+  host.tier.begin_epoch(GroupEpoch{4}, true);
+  host.tier.adopt_inventory(GroupEpoch{4}, std::vector<std::vector<InventoryEntry>>{{{keys[0], 3, 9}, {keys[1], 5, 8}}});
+  const auto wanted = host.tier.next_write_downs();
+  REQUIRE(wanted.blocks.size() == 1);
+  CHECK(wanted.blocks[0].key == keys[0]);
+  CHECK(wanted.blocks[0].source == 3);
+  host.tier.written_down({GroupEpoch{4}, keys, {}});
+  Match request;
+  request.epoch = GroupEpoch{4};
+  request.keys = keys;
+  request.max_tokens = kNone32;
+  for (std::uint64_t lock : {1, 2}) {
+    request.lock = LockId{lock};
+    CHECK(host.tier.match(request).size() == 2);
+  }
+  host.tier.want({GroupEpoch{4}, {{{9, 9}, {}, 7}}, false});
+  host.tier.holder_lost();
+  host.tier.check_invariants();
+  CHECK(host.tier.stats().locked == 0);
+  CHECK(host.tier.stats().waiting == 0);
+  CHECK(host.tier.start_writes().writes.empty());
+}
+
 TEST_CASE("messages of another epoch or of an earlier life are dropped") {
   Neighbours host(4);
   const Keys keys = chain(1, 2);
@@ -299,7 +385,7 @@ TEST_CASE("messages of another epoch or of an earlier life are dropped") {
   CHECK(host.tier.stats().writing == 2);
   host.finish(writes);
   const auto run = host.match(keys);
-  host.tier.finish_loads({kEpoch, kTier - 1, {{keys[0], writes[0].place}}, {0}});
+  host.tier.finish_load({GroupEpoch{2}, run.lock, {keys[0]}});
   CHECK(host.tier.stats().stored == 2);
   host.tier.begin_epoch(GroupEpoch{4});
   host.release(run);

@@ -1,0 +1,39 @@
+#include "runtime/kv/write_downs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::kv {
+
+void WriteDowns::reset(std::uint32_t blocks) {
+  blocks_ = blocks;
+  waiting_ = WriteQueue(blocks);
+  asked_.clear();
+}
+
+void WriteDowns::add(const WantedBlock& block, bool soon) {
+  if (tier_below()) waiting_.push(block, soon);
+}
+
+std::vector<WantedBlock> WriteDowns::take(bool& soon) {
+  const std::size_t most = std::clamp(blocks_ / 16, 1U, kMostAsked);
+  std::vector<WantedBlock> taken;
+  soon = waiting_.next_is_soon();
+  while (asked_.size() < most && waiting_.size() > 0 && waiting_.next_is_soon() == soon) {
+    taken.push_back(*waiting_.pop());
+    asked_.push_back(taken.back());
+  }
+  return taken;
+}
+
+std::optional<BlockId> WriteDowns::answered(const BlockKey& key) {
+  const auto at = std::find_if(asked_.begin(), asked_.end(), [&](const WantedBlock& block) { return block.key == key; });
+  if (at == asked_.end()) return std::nullopt;
+  const BlockId source = at->source;
+  asked_.erase(at);
+  return source;
+}
+
+std::vector<WantedBlock> WriteDowns::take_back() { return std::exchange(asked_, {}); }
+
+}  // namespace troupe::kv
