@@ -96,8 +96,8 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
   node.children = {
       {.role = Role::SESSION_STORE,
        .start =
-           [context, ttl = spec.session_ttl, tokens = spec.max_stored_tokens](caf::actor_system& s) {
-             return spawn_session_store(s, {context, ttl, tokens});
+           [context, ttl = spec.session_ttl, tokens = spec.max_stored_tokens, log = spec.response_log](caf::actor_system& s) {
+             return spawn_session_store(s, {context, ttl, tokens, log});
            },
        .dependants = {},
        .vital = false},

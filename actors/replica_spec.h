@@ -4,6 +4,7 @@
 #include "runtime/base/metrics.h"
 #include "runtime/exec/shard_engine.h"
 #include "runtime/schedule/scheduler.h"
+#include "runtime/session/response_log.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,7 +48,8 @@ struct CompanySpec {
   RestartLimits actors;
   std::uint32_t retry_budget = 3;  // how often a request may be admitted again after the loss of its scheduler
   std::chrono::seconds session_ttl{3600};
-  std::size_t max_stored_tokens = 16U << 20;  // token ids the session store keeps in memory, over all responses
+  std::size_t max_stored_tokens = 16U << 20;                     // token ids the session store keeps in memory, over all responses
+  std::optional<session::ResponseLogOptions> response_log = {};  // responses on disk; none: in memory only
   /// Nothing is left to serve: the process should end with `exit_code`. Streams have had their terminal events sent. At most once.
   std::function<void(int exit_code, const std::string& reason)> on_fatal;
   /// Load progress in bytes, at most 10 a second; and once when the first epoch is ready (facts of rank 0).

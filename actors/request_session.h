@@ -28,6 +28,8 @@ class RequestSession final : public ActorBase {
   static constexpr std::chrono::milliseconds kAskAgain{100};
   /// For router and session store; after that they are asked once more, or done without.
   static constexpr std::chrono::milliseconds kReplyTime{2000};
+  /// For a response to be on the disk.
+  static constexpr std::chrono::milliseconds kStoreTime{10'000};
   /// What a request that does not stream gathers before it is told; the gateway bounds the whole.
   static constexpr std::size_t kJoinedBytes = 64 * 1024;
   enum class Phase { kNew, kLookingUp, kTokenizing, kChoosing, kAdmitting, kGenerating, kFinishing };
@@ -89,7 +91,7 @@ class RequestSession final : public ActorBase {
   std::uint32_t replica_ = 0;
   Hash128 key_domain_;
   std::optional<Hash128> numerics_;
-  std::optional<Error> refusal_;
+  std::optional<Error> refusal_, store_error_;
   bool numerics_changed_ = false, refused_once_ = false, asked_twice_ = false, admitted_ = false, storing_ = false;
   TimePoint received_, waiting_since_, last_token_at_;
   std::optional<TimePoint> deadline_, first_token_at_;

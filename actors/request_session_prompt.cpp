@@ -41,6 +41,7 @@ void RequestSession::on_found(messages::ResponseFound::Reader page) {
   if (phase_ != Phase::kLookingUp || page.getQuery() != question_) return;
   auto found = parent_pages_.add(page);
   if (!found) return;
+  if (request_.score_continuation) request_.score_from = static_cast<std::uint32_t>(found->tokens.size());
   parent_ = session::ParentResponse{std::move(found->tokens), found->prompt_tokens, found->template_id, std::move(found->record)};
   build_prompt();
 }

@@ -62,7 +62,7 @@ void RequestSession::store() {
   response.connection = request_.connection;
   response.lane = request_.lane;
   response.model = request_.model;
-  response.template_id = parts_->chat_template->id();
+  response.template_id = session::text_id(*parts_->chat_template, *parts_->tokenizer);
   response.key_domain = key_domain_;
   response.inherited = builder_->inherited();
   response.tokens = generation_->stored_tokens();
@@ -74,12 +74,15 @@ void RequestSession::store() {
   ++question_;
   storing_ = true;
   for (auto& page : wire::encode(question_, response)) tell(registry().find(Role::SESSION_STORE), page);
-  delayed_send(this, kReplyTime, ReplyAtom::value, question_);
+  delayed_send(this, request_.retention == session::Retention::kDisk ? kStoreTime : kReplyTime, ReplyAtom::value, question_);
 }
 
 void RequestSession::on_stored(messages::ResponseStored::Reader stored) {
   if (!storing_ || stored.getQuery() != question_) return;
-  if (stored.hasError()) log(base::LogLevel::kWarning, "response_not_stored", wire::to_string(stored.getError().getClientText()));
+  if (stored.hasError()) {
+    store_error_ = wire::decode(stored.getError());
+    log(base::LogLevel::kInfo, "response_not_stored", "reason=" + base::log_value(store_error_->client_text));
+  }
   storing_ = false;
   end_if_ready();
 }
@@ -95,7 +98,8 @@ void RequestSession::on_overdue(std::uint32_t number) {
   } else if (phase_ == Phase::kChoosing) {
     choose();
   } else if (storing_) {
-    log(base::LogLevel::kWarning, "response_not_stored", "the session store does not answer");
+    store_error_ = make_error(ErrorClass::kStorageFailed, ErrorReason::kActorDied, "The session store does not answer.");
+    log(base::LogLevel::kWarning, "response_not_stored", "reason=\"the session store does not answer\"");
     storing_ = false;
     end_if_ready();
   }
@@ -123,6 +127,7 @@ wire::Usage RequestSession::usage() const {
       for (const TokenId id : *ids) usage.prompt_texts.emplace_back(parts_->tokenizer->bytes(id));
   }
   usage.numerics_changed = numerics_changed_;
+  usage.store_error = store_error_;
   return usage;
 }
 
@@ -152,7 +157,6 @@ void RequestSession::on_cancel(bool silent) {
   // Whoever cancels takes what there is, and may go on from it: it is stored like a whole answer.
   credit_ = kNone32;
   if (phase_ == Phase::kFinishing) {
-    storing_ = false;
     deliver();
     end_if_ready();
   } else if (!admitted_) {

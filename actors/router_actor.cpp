@@ -3,10 +3,14 @@
 #include "actors/actor_base.h"
 #include "actors/wire/admission.h"
 #include "actors/wire/common.h"
+#include "messages/cache.capnp.h"
 #include "messages/error_reasons.h"
 #include "messages/supervision.capnp.h"
 
+#include <algorithm>
+#include <deque>
 #include <optional>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -41,9 +45,14 @@ class RouterActor final : public ActorBase {
         },
         [this](const Message<messages::ReplicaLoad>& message) { on_load(wire::decode(*message)); },
         [this](const Message<messages::ChooseReplica>& message) { on_choose(*message); },
+        [this](const Message<messages::PinPath>& message) { on_pin_path(*message); },
+        [this](const Message<messages::Pinned>& message) { on_pinned(*message); },
     };
   }
-  void on_exit() override { scheduler_ = {}; }
+  void on_exit() override {
+    scheduler_ = {};
+    pin_askers_.clear();
+  }
 
  private:
   void subscribe() {
@@ -99,6 +108,34 @@ class RouterActor final : public ActorBase {
          }));
   }
 
+  /// With one replica there is nothing to gather; one that is not there, or dies meanwhile, leaves the asker to its own patience.
+  void on_pin_path(messages::PinPath::Reader path) {
+    const auto tier = registry().find(Role::DEVICE_TIER, replica_.value);
+    if (!tier) return;
+    pin_askers_.emplace_back(path.getPin(), sender());
+    if (pin_askers_.size() > kMostPinAskers) pin_askers_.pop_front();
+    tell(tier, Message<messages::Pin>::build([&](messages::Pin::Builder pin) {
+           pin.setPin(path.getPin());
+           pin.setHolder(kPinHolder);
+           pin.setKeys(path.getChain().getKeys());
+           pin.setTtlSeconds(path.getTtlSeconds());
+           pin.setMeasureOnly(path.getMeasureOnly());
+         }));
+  }
+
+  /// The tier answers those of one pin in order.
+  void on_pinned(messages::Pinned::Reader pinned) {
+    const auto asker = std::find_if(pin_askers_.begin(), pin_askers_.end(), [&](const auto& a) { return a.first == pinned.getPin(); });
+    if (asker == pin_askers_.end()) return;
+    tell(asker->second, Message<messages::PathPinned>::build([&](messages::PathPinned::Builder reply) {
+           reply.setPin(pinned.getPin());
+           reply.setUsage(pinned.getUsage());
+           reply.setBytes(pinned.getBytes());
+           if (pinned.hasError()) reply.setError(pinned.getError());
+         }));
+    pin_askers_.erase(asker);
+  }
+
   std::optional<Error> refusal(messages::ChooseReplica::Reader choose) const {
     if (given_up_) return given_up_;
     if (known_ && wire::to_view(choose.getModel()) != wire::to_view(known_->getModel()))
@@ -120,6 +157,9 @@ class RouterActor final : public ActorBase {
 
   /// Requests chosen since the last load may be running already; only the scheduler knows its bound exactly.
   static constexpr std::uint32_t kRunningSlack = 16;
+  static constexpr std::size_t kMostPinAskers = 4096;
+  /// One node, so one holder; the same over a restart, so that a pin can be ended by whoever has set it.
+  static constexpr Incarnation kPinHolder = 1;
 
   ReplicaId replica_;
   caf::actor scheduler_;
@@ -128,6 +168,7 @@ class RouterActor final : public ActorBase {
   schedule::ReplicaLoad load_;
   std::uint32_t chosen_since_load_ = 0;
   std::optional<Error> given_up_;
+  std::deque<std::pair<std::uint64_t, caf::actor>> pin_askers_;  // by pin, oldest first
 };
 
 }  // namespace

@@ -11,6 +11,8 @@ using SliceAtom = caf::atom_constant<caf::atom("slice")>;        // tokenize the
 using DeadlineAtom = caf::atom_constant<caf::atom("deadline")>;  // of a request
 using RetryAtom = caf::atom_constant<caf::atom("retry")>;        // ask again
 using ReplyAtom = caf::atom_constant<caf::atom("reply")>;        // a reply is overdue
+using RenewAtom = caf::atom_constant<caf::atom("renew")>;        // pins are told again, what is too old goes
+using WriteAtom = caf::atom_constant<caf::atom("write")>;        // ask for write-downs
 using EndAtom = caf::atom_constant<caf::atom("end")>;            // all has been told: the process may end
 
 }  // namespace troupe::actors

@@ -26,6 +26,7 @@ void write_usage(const Usage& usage, messages::RequestFinished::Builder builder)
     write_texts(usage.prompt_texts, builder.initTokenTexts(static_cast<unsigned>(usage.prompt_texts.size())));
   }
   builder.setNumericsChanged(usage.numerics_changed);
+  if (usage.store_error) wire::write(*usage.store_error, builder.initStoreError());
 }
 
 }  // namespace
@@ -72,6 +73,7 @@ session::Request decode(messages::SubmitRequest::Reader submit) {
   out.parse_special = submit.getParseSpecial();
   out.add_special = submit.getAddSpecial();
   out.generation_prompt = submit.getGenerationPrompt();
+  out.score_continuation = submit.getScoreContinuation();
   return out;
 }
 
@@ -124,6 +126,7 @@ Message<messages::SubmitRequest> encode(const session::Request& request) {
     builder.setParseSpecial(request.parse_special);
     builder.setAddSpecial(request.add_special);
     builder.setGenerationPrompt(request.generation_prompt);
+    builder.setScoreContinuation(request.score_continuation);
     write(request.key_domains, builder.initKeyDomains(static_cast<unsigned>(request.key_domains.size())));
   });
 }

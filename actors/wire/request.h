@@ -26,6 +26,7 @@ struct Usage {
   schedule::TopLogprobs prompt_logprobs;
   std::vector<std::string> prompt_texts;  // bytes of prompt_ids, then of prompt_logprobs.ids
   bool numerics_changed = false;
+  std::optional<Error> store_error;
 };
 Message<messages::RequestFinished> request_finished(RequestId request, const std::vector<session::ChoiceEnd>& ends, const Usage& usage);
 Message<messages::RequestFinished> request_failed(RequestId request, const Error& error, const Usage& usage);

@@ -87,6 +87,23 @@ std::vector<Message<messages::StoreResponse>> encode(std::uint64_t query, const 
   return pages;
 }
 
+Message<messages::ResponsesListed> encode(std::uint64_t query, const std::vector<session::ListedResponse>& listed, bool more) {
+  return Message<messages::ResponsesListed>::build([&](messages::ResponsesListed::Builder reply) {
+    reply.setQuery(query);
+    reply.setMore(more);
+    auto entries = reply.initEntries(static_cast<unsigned>(listed.size()));
+    for (unsigned i = 0; i < entries.size(); ++i) {
+      entries[i].setId(to_text(listed[i].id));
+      if (!listed[i].parent.empty()) entries[i].setParent(to_text(listed[i].parent));
+      entries[i].setPathTokens(listed[i].path_tokens);
+      entries[i].setOwnTokens(listed[i].own_tokens);
+      entries[i].setPinSecondsLeft(listed[i].pin_seconds_left);
+      entries[i].setTtlSecondsLeft(listed[i].ttl_seconds_left);
+      entries[i].setRetention(static_cast<messages::Retention>(listed[i].retention));
+    }
+  });
+}
+
 template <>
 template <>
 std::optional<session::FoundResponse> PageJoiner<session::FoundResponse>::add(messages::ResponseFound::Reader page) {

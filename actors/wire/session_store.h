@@ -17,6 +17,7 @@ std::vector<Message<messages::ResponseFound>> encode(std::uint64_t query, const 
                                                      bool want_record, std::size_t page_bytes = kPageBytes);
 std::vector<Message<messages::StoreResponse>> encode(std::uint64_t query, const session::StoredResponse& response,
                                                      std::size_t page_bytes = kPageBytes);
+Message<messages::ResponsesListed> encode(std::uint64_t query, const std::vector<session::ListedResponse>& listed, bool more);
 
 /// Joins the pages of one transfer; pages must come in order.
 template <class Response>

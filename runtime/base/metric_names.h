@@ -38,6 +38,16 @@ inline constexpr char kEvictedBlocks[] = "troupe:evicted_blocks_total";
 inline constexpr char kLoadedBlocks[] = "troupe:loaded_blocks_total";  // label tier
 inline constexpr char kLoadSeconds[] = "troupe:load_seconds_total";
 inline constexpr char kLoadsNotDone[] = "troupe:loads_not_done_total";  // label reason
+// By tier (device, host, disk), where there is a tier below the device.
+inline constexpr char kTierQueries[] = "troupe:cache_tier_queries_total";         // tokens
+inline constexpr char kTierHits[] = "troupe:cache_tier_hits_total";               // tokens
+inline constexpr char kTierBlocks[] = "troupe:cache_tier_blocks";                 // label state
+inline constexpr char kTierUnwritten[] = "troupe:cache_tier_unwritten_blocks";    // not yet in the tier below
+inline constexpr char kTierWritten[] = "troupe:cache_tier_written_blocks_total";  // into this tier
+inline constexpr char kTierBytes[] = "troupe:cache_tier_written_bytes_total";
+inline constexpr char kTierEvicted[] = "troupe:cache_tier_evicted_blocks_total";  // label written: yes = the tier below has had it
+inline constexpr char kTierFailures[] = "troupe:cache_tier_failures_total";       // label what: write, load, room
 inline constexpr char kStoredResponses[] = "troupe:stored_responses";
+inline constexpr char kStoredResponseDiskBytes[] = "troupe:stored_response_disk_bytes";
 
 }  // namespace troupe::base::metric

@@ -1,6 +1,7 @@
 #include "runtime/session/prompt_builder.h"
 
 #include "messages/error_reasons.h"
+#include "runtime/base/hash.h"
 #include "runtime/session/rendered_text.h"
 
 #include <algorithm>
@@ -51,6 +52,10 @@ std::optional<Error> check_ids(const std::vector<TokenId>& ids, std::size_t voca
 
 }  // namespace
 
+Hash128 text_id(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer) {
+  return base::Hasher().add(chat_template.id()).add(tokenizer.id()).finish();
+}
+
 std::vector<std::vector<text::TextPiece>> slice_pieces(std::vector<text::TextPiece> pieces, std::size_t slice_bytes) {
   std::vector<std::vector<text::TextPiece>> slices(1);
   std::size_t used = 0;
@@ -77,19 +82,32 @@ Result<PromptBuilder> PromptBuilder::make(const Request& request, const text::Ch
   const std::size_t vocabulary = builder.tokenizer_->size();
   if (auto error = check_ids(request.stop_tokens, vocabulary, "stop_token_ids")) return *error;
   if (auto error = check_ids(request.sampling.bias_tokens, vocabulary, "logit_bias")) return *error;
-  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&request.input)) {
-    if (auto error = check_ids(*tokens, vocabulary, request.endpoint == Endpoint::kTokenize ? "tokens" : "prompt")) return *error;
-    builder.tokens_ = *tokens;
-  } else if (const auto* text = std::get_if<std::string>(&request.input)) {
-    const auto bos = builder.tokenizer_->bos();
-    if (request.add_special && builder.tokenizer_->add_bos() && bos) builder.tokens_.push_back(*bos);
-    builder.slices_ = slice_pieces({{*text, request.parse_special}}, kSliceBytes);
-  } else if (auto error = builder.start_chat(request, chat_template, parent)) {
+  const bool chat = std::holds_alternative<std::vector<InputItem>>(request.input);
+  if (auto error = chat ? builder.start_chat(request, chat_template, parent) : builder.start_plain(request, chat_template, parent))
     return *error;
-  }
   for (const auto& slice : builder.slices_)
     for (const auto& piece : slice) builder.text_bytes_ += piece.text.size();
   return builder;
+}
+
+std::optional<Error> PromptBuilder::start_plain(const Request& request, const text::ChatTemplate& chat_template,
+                                                const ParentResponse* parent) {
+  if (parent != nullptr) {
+    if (parent->template_id != text_id(chat_template, *tokenizer_))
+      return bad_value("previous_response_id was made with another model, whose tokens mean something else here", "previous_response_id");
+    tokens_ = parent->tokens;
+    inherited_ = static_cast<std::uint32_t>(tokens_.size());
+  }
+  if (const auto* tokens = std::get_if<std::vector<TokenId>>(&request.input)) {
+    const char* name = parent != nullptr ? "continuations" : request.endpoint == Endpoint::kTokenize ? "tokens" : "prompt";
+    if (auto error = check_ids(*tokens, tokenizer_->size(), name)) return error;
+    tokens_.insert(tokens_.end(), tokens->begin(), tokens->end());
+    return std::nullopt;
+  }
+  const auto bos = tokenizer_->bos();
+  if (parent == nullptr && request.add_special && tokenizer_->add_bos() && bos) tokens_.push_back(*bos);
+  slices_ = slice_pieces({{std::get<std::string>(request.input), request.parse_special}}, kSliceBytes);
+  return std::nullopt;
 }
 
 std::optional<Error> PromptBuilder::start_chat(const Request& request, const text::ChatTemplate& chat_template,
@@ -109,7 +127,7 @@ std::optional<Error> PromptBuilder::start_chat(const Request& request, const tex
   RenderedText whole(*rendered);
 
   std::size_t known_bytes = 0;
-  if (before && parent->template_id == chat_template.id()) {
+  if (before && parent->template_id == text_id(chat_template, *tokenizer_)) {
     auto rendered_before = chat_template.render(to_chat_messages(*before), true, before->tools_json);
     if (rendered_before) {
       RenderedText old(*rendered_before);

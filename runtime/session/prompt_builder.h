@@ -21,9 +21,12 @@ namespace troupe::session {
 struct ParentResponse {
   std::vector<TokenId> tokens;  // prompt and output, from the root on
   std::uint32_t prompt_tokens = 0;
-  Hash128 template_id;
+  Hash128 template_id;  // text_id() of those that made the tokens
   std::string record;
 };
+
+/// Of template and tokenizer together: ids of a response mean the same only where it is equal.
+Hash128 text_id(const text::ChatTemplate& chat_template, const text::Tokenizer& tokenizer);
 
 class PromptBuilder {
  public:
@@ -50,6 +53,8 @@ class PromptBuilder {
 
  private:
   PromptBuilder() = default;
+  /// Text or ids behind those of `parent`, if there is one.
+  std::optional<Error> start_plain(const Request& request, const text::ChatTemplate& chat_template, const ParentResponse* parent);
   std::optional<Error> start_chat(const Request& request, const text::ChatTemplate& chat_template, const ParentResponse* parent);
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   Conversation conversation_;

@@ -49,6 +49,7 @@ struct Request {
   bool ignore_eos = false;
   bool echo = false;  // completions: the prompt comes first; tokenize: texts are wanted too
   std::uint32_t score_from = kNone32;
+  bool score_continuation = false;  // input text or ids follow those of previous_response_id; score_from is where they begin
   bool stream = false;
   std::uint32_t credit = 0;
   std::vector<Hash128> key_domains;

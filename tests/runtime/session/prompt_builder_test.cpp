@@ -41,7 +41,7 @@ ParentResponse answered(const Request& request, const text::ChatTemplate& templ,
   parent.tokens = build(request, templ);
   parent.prompt_tokens = static_cast<std::uint32_t>(parent.tokens.size());
   for (unsigned char byte : output) parent.tokens.push_back(3U + byte);
-  parent.template_id = templ.id();
+  parent.template_id = text_id(templ, *kTokenizer);
   parent.record = to_record({request.instructions, std::get<std::vector<InputItem>>(request.input), output});
   return parent;
 }
