@@ -1,5 +1,6 @@
 // RankWorker: what the Shard actor and its compute thread share: the engine, the abort flag, a count of finished jobs.
-// The engine is touched by compute jobs only; flag and counters by both. Jobs hold the worker, never the actor: it may die before them.
+// The engine is touched by compute jobs only; its stores, the flag and the counters by both. Jobs hold the worker, never the actor: it may
+// die before them.
 #pragma once
 #include "runtime/exec/shard_engine.h"
 
@@ -12,6 +13,7 @@ namespace troupe::actors {
 
 struct RankWorker {
   std::unique_ptr<exec::ShardEngine> engine;  // compute thread only
+  exec::RankStores* stores = nullptr;         // the engine's; set before ShardLoaded is sent, void once the actor has ended
   std::atomic<bool> abort{false};             // set: the running step ends, later plans of the epoch are skipped
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> progress{0};  // finished jobs, and signs of life within a long one

@@ -20,7 +20,9 @@ enum class RankState { kLoading, kOut, kEntering, kIn, kLeaving };
 struct Rank {
   caf::actor shard;
   RankState state = RankState::kLoading;
-  bool heard = false;  // a sign of life since LoadShard
+  bool heard = false;                              // a sign of life since LoadShard
+  std::uint32_t host_blocks = 0, disk_blocks = 0;  // of its stores; 0 = none
+  std::uint64_t block_bytes = 0;
 };
 
 class ReplicaSupervisor final : public ActorBase {
@@ -74,8 +76,14 @@ class ReplicaSupervisor final : public ActorBase {
     return std::any_of(ranks_.begin(), ranks_.end(),
                        [](const Rank& rank) { return rank.state == RankState::kIn || rank.state == RankState::kEntering; });
   }
-  caf::actor scheduler() const { return registry().find(Role::SCHEDULER, parts_.facts.replica.value); }
-  caf::actor device_tier() const { return registry().find(Role::DEVICE_TIER, parts_.facts.replica.value); }
+  /// Of this replica; null where nobody plays the role.
+  caf::actor find(Role role) const { return registry().find(role, parts_.facts.replica.value); }
+  /// A block is in a tier only where all ranks have it.
+  std::uint32_t smallest(std::uint32_t Rank::*blocks) const {
+    std::uint32_t least = kNone32;
+    for (const auto& rank : ranks_) least = std::min(least, rank.*blocks);
+    return least;
+  }
 
   void load(std::uint16_t index) {
     auto& rank = ranks_[index];
@@ -96,6 +104,9 @@ class ReplicaSupervisor final : public ActorBase {
            b.setActivations(wire::to_text(spec.activations));
            b.setWeights(wire::to_text(spec.weights));
            b.setDeviceBytes(spec.device_bytes);
+           b.setHostBytes(spec.host_bytes);
+           b.setDiskBytes(spec.disk_bytes);
+           b.setCacheFolder(wire::to_text(spec.cache_folder));
            b.setWatchdogMs(static_cast<std::uint32_t>(parts_.watchdog.count()));
          }));
     if (parts_.watchdog.count() > 0) delayed_send(this, 2 * parts_.watchdog, ReplyAtom::value, index, rank.shard.id());
@@ -112,6 +123,9 @@ class ReplicaSupervisor final : public ActorBase {
     auto& rank = ranks_[loaded.getRank()];
     rank.heard = true;
     rank.state = RankState::kOut;
+    rank.host_blocks = loaded.getHostBlocks();
+    rank.disk_blocks = loaded.getDiskBlocks();
+    rank.block_bytes = loaded.getBlockBytes();
     numerics_ = wire::decode(loaded.getNumerics());
     device_blocks_ = std::min(device_blocks_, loaded.getDeviceBlocks());
     context_tokens_ = std::min(context_tokens_, loaded.getModelContext());
@@ -130,6 +144,8 @@ class ReplicaSupervisor final : public ActorBase {
       b.setToken(kj::arrayPtr(token.data(), token.size()));
       registry().write_address(b.initScheduler(), Role::SCHEDULER, parts_.facts.replica.value);
       b.setDeviceBlocks(device_blocks_);
+      b.setHostBlocks(smallest(&Rank::host_blocks));
+      b.setDiskBlocks(smallest(&Rank::disk_blocks));
     });
     for (auto& rank : ranks_) {
       rank.state = RankState::kEntering;
@@ -149,12 +165,17 @@ class ReplicaSupervisor final : public ActorBase {
       b.setEpoch(epoch_.value);
       wire::write(numerics_, b.initNumerics());
       b.setDeviceBlocks(device_blocks_);
+      b.setHostBlocks(smallest(&Rank::host_blocks));
+      b.setDiskBlocks(smallest(&Rank::disk_blocks));
       auto shards = b.initShards(static_cast<unsigned>(ranks_.size()));
       for (unsigned i = 0; i < shards.size(); ++i) registry().write_address(shards[i], Role::SHARD, i);
       b.setContextTokens(context_tokens_);
+      std::uint64_t block_bytes = 0;
+      for (const auto& each : ranks_) block_bytes += each.block_bytes;
+      b.setBlockBytes(block_bytes);
     });
-    tell(device_tier(), message);
-    tell(scheduler(), message);
+    // From below: whoever is asked has heard of the epoch before.
+    for (const Role role : {Role::DISK_TIER, Role::HOST_TIER, Role::DEVICE_TIER, Role::SCHEDULER}) tell(find(role), message);
     if (parts_.on_ready) std::exchange(parts_.on_ready, {})();
   }
 
@@ -222,8 +243,7 @@ class ReplicaSupervisor final : public ActorBase {
       wire::write(error, b.initError());
       b.setFinal(final);
     });
-    tell_first(scheduler(), message);
-    tell_first(device_tier(), message);
+    for (const Role role : {Role::SCHEDULER, Role::DEVICE_TIER, Role::HOST_TIER, Role::DISK_TIER}) tell_first(find(role), message);
   }
 
   /// A rank has ignored the abort flag for a whole period: its thread cannot be taken back.

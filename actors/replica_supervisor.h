@@ -1,7 +1,7 @@
 // ReplicaSupervisor: starts the shards of one replica and leads them through epochs (messages/shard_control.capnp, supervision.capnp).
 // One for all: a rank that fails or dies ends the epoch for every rank; survivors leave it, and all enter the next one together.
 // Invariants: at most one epoch is alive; the next begins only when every rank's compute thread has left the last one; GroupReady goes to
-// the tier before the scheduler, GroupLost to the scheduler first. A rank that has not left within the watchdog's time ignores the abort
+// the tiers before the scheduler, GroupLost to the scheduler first. A rank that has not left within the watchdog's time ignores the abort
 // flag: the replica is lost for good, and with one process so is it.
 #pragma once
 #include "actors/actor_context.h"

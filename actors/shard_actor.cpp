@@ -3,13 +3,17 @@
 #include "actors/actor_base.h"
 #include "actors/rank_worker.h"
 #include "actors/timers.h"
+#include "actors/wire/cache.h"
 #include "actors/wire/common.h"
+#include "actors/wire/moves.h"
 #include "actors/wire/plan.h"
 #include "messages/error_reasons.h"
 #include "messages/shard_control.capnp.h"
 
 #include <chrono>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
@@ -40,9 +44,11 @@ class ShardActor final : public ActorBase {
   caf::behavior make_behavior() override {
     return {
         [this](const Message<messages::ForwardPlan>& message) { on_plan(message); },
+        [this](const Message<messages::MoveBlocks>& message) { on_moves(*message); },
         [this](const Message<messages::LoadShard>& message) { on_load(message); },
         [this](const Message<messages::EnterEpoch>& message) { on_enter(*message); },
         [this](const Message<messages::LeaveEpoch>& message) { on_leave(GroupEpoch{message->getEpoch()}); },
+        [this](const Message<messages::ReportInventory>& message) { on_report_inventory(*message); },
         // From the compute thread: noted here, then told to the supervisor.
         [this](const Message<ShardFailed>& message) { tell(supervisor_, message); },
         [this](WatchAtom) { on_watch(); },
@@ -95,6 +101,7 @@ class ShardActor final : public ActorBase {
     supervisor_ = sender();
     monitor(supervisor_);
     rank_ = message->getRank();
+    replica_ = message->getReplica();
     watchdog_ = std::chrono::milliseconds(message->getWatchdogMs());
     post(0, [parts = load_parts(), supervisor = supervisor_, rank = rank_](RankWorker& worker) {
       worker.engine = parts.make_engine();
@@ -115,12 +122,16 @@ class ShardActor final : public ActorBase {
         tell_from(*parts.context, "Compute", supervisor, failure(GroupEpoch{}, rank, 0, loaded.error()));
         return;
       }
+      worker.stores = worker.engine->stores();
       if (parts.on_loaded) parts.on_loaded(*loaded);
       tell_from(*parts.context, "Compute", supervisor, Message<messages::ShardLoaded>::build([&](messages::ShardLoaded::Builder b) {
         b.setRank(rank);
         wire::write(loaded->numerics, b.initNumerics());
         b.setDeviceBlocks(loaded->device_blocks);
+        b.setHostBlocks(loaded->host_blocks);
+        b.setDiskBlocks(loaded->disk_blocks);
         b.setModelContext(loaded->context_tokens);
+        b.setBlockBytes(loaded->block_bytes);
       }));
     });
   }
@@ -131,14 +142,60 @@ class ShardActor final : public ActorBase {
     scheduler_ = registry().resolve(enter.getScheduler());
     worker_->abort = false;
     failed_ = false;
-    post(0, [epoch = epoch_, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
+    post(0, [epoch = epoch_, rank = rank_, replica = replica_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
       TROUPE_CHECK(worker.engine != nullptr);
       worker.engine->enter_epoch(epoch);
       tell_from(*context, "Compute", supervisor, Message<messages::ShardReady>::build([&](messages::ShardReady::Builder ready) {
         ready.setEpoch(epoch.value);
         ready.setRank(rank);
       }));
+      report_inventory(worker.stores, {context, epoch, rank, Tier::kHost}, context->registry->find(Role::HOST_TIER, replica));
+      report_inventory(worker.stores, {context, epoch, rank, Tier::kDisk}, context->registry->find(Role::DISK_TIER, replica));
     });
+  }
+
+  /// Whose inventory it is, for the mover's thread.
+  struct InventoryOf {
+    ContextPtr context;
+    GroupEpoch epoch;
+    std::uint16_t rank = 0;
+    Tier tier = Tier::kHost;
+  };
+  static void report_inventory(exec::RankStores* stores, const InventoryOf& of, const caf::actor& tier) {
+    if (stores == nullptr || !tier) return;
+    stores->inventory(of.tier, [of, tier = caf::actor_cast<caf::weak_actor_ptr>(tier)](const std::vector<exec::StoredBlock>& blocks) {
+      std::vector<kv::InventoryEntry> entries;
+      entries.reserve(blocks.size());
+      for (const auto& block : blocks) entries.push_back({block.key, block.block, block.age_s});
+      const auto receiver = caf::actor_cast<caf::actor>(tier);
+      for (auto& page : wire::encode_inventory(of.epoch, of.rank, of.tier, entries))
+        tell_from(*of.context, "Mover", receiver, std::move(page));
+    });
+  }
+
+  void on_report_inventory(messages::ReportInventory::Reader report) {
+    if (worker_->stores == nullptr) return;
+    const auto tier = static_cast<Tier>(report.getTier());
+    worker_->stores->set_incarnation(tier, report.getIncarnation());
+    if (epoch_ && leaving_ != epoch_) report_inventory(worker_->stores, {context_ptr(), epoch_, rank_, tier}, sender());
+  }
+
+  /// At once, and not behind the steps: order against them is kept by locks and leases.
+  void on_moves(messages::MoveBlocks::Reader message) {
+    if (message.getEpoch() != epoch_.value) return;
+    const auto set = wire::decode(message);
+    const auto finished = [issuer = caf::actor_cast<caf::weak_actor_ptr>(current_sender()), context = context_ptr(),
+                           rank = rank_](plan::MovesFinished report) {
+      report.rank = rank;
+      tell_from(*context, "Mover", caf::actor_cast<caf::actor>(issuer), wire::encode(report));
+    };
+    if (worker_->stores != nullptr && leaving_ != epoch_) return worker_->stores->start(set, finished);
+    plan::MovesFinished none;
+    none.epoch = set.epoch;
+    none.move_set = set.move_set;
+    none.failed.resize(set.moves.size());
+    std::iota(none.failed.begin(), none.failed.end(), 0U);
+    finished(none);
   }
 
   void on_plan(const Message<messages::ForwardPlan>& message) {
@@ -153,7 +210,8 @@ class ShardActor final : public ActorBase {
   void on_leave(GroupEpoch epoch) {
     leaving_ = epoch;
     worker_->abort = true;
-    post(0, [epoch, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker&) {
+    post(0, [epoch, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
+      if (worker.stores != nullptr) worker.stores->end_epoch();
       tell_from(*context, "Compute", supervisor, Message<messages::EpochLeft>::build([&](messages::EpochLeft::Builder left) {
         left.setEpoch(epoch.value);
         left.setRank(rank);
@@ -191,6 +249,7 @@ class ShardActor final : public ActorBase {
   std::shared_ptr<RankWorker> worker_ = std::make_shared<RankWorker>();
   caf::actor supervisor_, scheduler_;
   std::uint16_t rank_ = 0;
+  std::uint32_t replica_ = 0;
   GroupEpoch epoch_, leaving_;
   std::chrono::milliseconds watchdog_{0};
   bool watching_ = false, failed_ = false;

@@ -1,7 +1,8 @@
 // Shard: one rank. A scheduled actor that drives one compute thread, so it answers control while a step runs.
 // The compute thread loads, enters epochs and runs plans in the order they were posted, and sends ForwardResult straight to the scheduler.
+// Moves of blocks go to the rank's stores when they arrive, beside the steps; the mover's thread sends MovesFinished straight to who asked.
 // Watchdog: a job that makes no progress for the watchdog's time sets the abort flag, which the executor polls between segments.
-// Invariant: EpochLeft is sent from the compute thread, behind all jobs of the epoch: nothing of it runs any more.
+// Invariant: EpochLeft is sent from the compute thread, behind all jobs and moves of the epoch: nothing of it runs any more.
 #pragma once
 #include "actors/actor_context.h"
 #include "actors/compute.h"

@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kFatalGrace{2000};  // for clients to take t
 constexpr std::chrono::milliseconds kQuick{1};
 constexpr int kSignalsAtOnce = 3;  // then the process ends without a word
 
-actors::CompanySpec company_spec(const Options& options, const ServedModel& model, exec::FaultHook fault, EngineFactory make_engine) {
+actors::CompanySpec company_spec(const Options& options, const ServedModel& model, exec::Faults fault, EngineFactory make_engine) {
   actors::CompanySpec spec;
   actors::ReplicaSpec& replica = spec.replica;
   replica.model_name = model.name;

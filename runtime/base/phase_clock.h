@@ -14,7 +14,8 @@ class PhaseClock {
     const auto now = std::chrono::steady_clock::now();
     char text[32];
     std::snprintf(text, sizeof text, "_ms=%.1f", std::chrono::duration<double, std::milli>(now - last_).count());
-    fields_ += (fields_.empty() ? "" : " ") + std::string(phase) + text;
+    if (!fields_.empty()) fields_ += ' ';
+    fields_.append(phase).append(text);
     last_ = now;
   }
   const std::string& fields() const { return fields_; }

@@ -15,8 +15,9 @@ class DeviceStore final : public MemoryStore {
   /// The cache has a block at least.
   explicit DeviceStore(kernels::KvCache& cache);
 
-  /// The block was computed here and is final: the step that filled it has finished. No key, or no such block: nothing to find there.
-  void publish(BlockId block, const BlockKey& key) { set_key(block, key); }
+  /// The block was computed here and is final: the step that filled it has finished. False, and nothing changes: no key, no such block,
+  /// or a place that has another key and was not handed out since, so that somebody is mistaken.
+  bool publish(BlockId block, const BlockKey& key) { return claim(block, key); }
   /// Before a plan names it as one to be written.
   void hand_out(BlockId block) { set_key(block, {}); }
   /// A new epoch: the device is empty. Moves that name it have ended before (TierMover::cancel_all and their ends).

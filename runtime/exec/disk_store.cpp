@@ -160,14 +160,15 @@ void DiskStore::drop(std::span<const StoredBlock> blocks) {
     if (holds(block.block, block.key)) forget(block.block, 1);
 }
 
-void DiskStore::tidy() {
-  if (!writable_) return;
+bool DiskStore::tidy() {
+  if (!writable_) return false;
   for (std::size_t chunk = 0; chunk < stale_chunks_.size(); ++chunk) {
     if (!stale_chunks_[chunk]) continue;
     const auto first = static_cast<BlockId>(chunk * DiskLayout::kChunkBlocks);
     write_records(first, std::min<std::size_t>(DiskLayout::kChunkBlocks, blocks_ - first));  // best effort
     stale_chunks_[chunk] = false;
   }
+  return false;
 }
 
 std::vector<StoredBlock> DiskStore::inventory() const {

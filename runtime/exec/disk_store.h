@@ -32,7 +32,7 @@ class DiskStore final : public TierStore {
   Status put(std::span<BlockWrite> writes) override;
   Status get(std::span<BlockRead> reads) override;
   void drop(std::span<const StoredBlock> blocks) override;
-  void tidy() override;
+  bool tidy() override;
   std::vector<StoredBlock> inventory() const override;
 
  private:

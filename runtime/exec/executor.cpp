@@ -50,7 +50,7 @@ class Executor::State {
     result.step = plan.step;
     sequences_.apply(plan, [this](BlockId block) {
       residency_->used(block);
-      if (poison_) kv_->poison_block(block);
+      will_write(block);
     });
     copy_blocks(plan);
     if (const std::size_t rows = build_rows(plan); rows > 0) {
@@ -68,14 +68,21 @@ class Executor::State {
   }
 
   kernels::KvCache& kv_cache() { return *kv_; }
+  void watch_writes(std::function<void(BlockId)> about_to_write) { about_to_write_ = std::move(about_to_write); }
+  void will_load(BlockId block) { residency_->used(block); }
 
  private:
+  void will_write(BlockId block) {
+    if (about_to_write_) about_to_write_(block);
+    if (poison_) kv_->poison_block(block);
+  }
+
   void copy_blocks(const plan::ForwardPlan& plan) {
     for (const plan::BlockMove& move : plan.copies) {
       TROUPE_CHECK(move.from == Tier::kDevice && move.to == Tier::kDevice);
       TROUPE_CHECK(move.source < kv_->shape().blocks && move.target < kv_->shape().blocks && move.source != move.target);
       TROUPE_CHECK(move.tokens >= 1 && move.tokens <= kBlockTokens);
-      if (poison_) kv_->poison_block(move.target);
+      will_write(move.target);
       kv_->copy_block(move.source, move.target, move.tokens);
     }
   }
@@ -134,6 +141,7 @@ class Executor::State {
   SequenceTable sequences_;
   std::unique_ptr<kernels::KvCache> kv_;
   std::optional<KvResidency> residency_;
+  std::function<void(BlockId)> about_to_write_;  // may be empty
   GroupEpoch epoch_;
   std::uint64_t next_step_ = 0;  // 0 = no plan may run before the next epoch
   // Of the step that runs.
@@ -151,5 +159,7 @@ void Executor::enter_epoch(GroupEpoch epoch) { state_->enter_epoch(epoch); }
 plan::ForwardResult Executor::run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) { return state_->run(plan, abort); }
 std::size_t Executor::kv_bytes() const { return state_->kv_cache().bytes(); }
 kernels::KvCache& Executor::kv_cache() { return state_->kv_cache(); }
+void Executor::watch_writes(std::function<void(BlockId)> about_to_write) { state_->watch_writes(std::move(about_to_write)); }
+void Executor::will_load(BlockId block) { state_->will_load(block); }
 
 }  // namespace troupe::exec

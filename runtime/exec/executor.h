@@ -41,6 +41,10 @@ class Executor {
   std::size_t kv_bytes() const;
   /// Of this rank, for the store that moves its blocks between tiers.
   kernels::KvCache& kv_cache();
+  /// `about_to_write` hears of each block before a plan writes its first position, on the compute thread. Before the first plan.
+  void watch_writes(std::function<void(BlockId)> about_to_write);
+  /// A load is about to fill the block, which must be there. Any thread.
+  void will_load(BlockId block);
 
  private:
   class State;

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -11,6 +12,7 @@ namespace troupe::exec {
 namespace {
 
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kAheadBytes = std::size_t{64} << 20, kBytesAtOnce = std::size_t{2} << 20;
 
 std::size_t stride_of(const StoreSpec& spec) { return (spec.block_bytes + kLine - 1) / kLine * kLine; }
 
@@ -38,9 +40,20 @@ Result<std::unique_ptr<TierStore>> HostStore::open(const StoreSpec& spec) {
 
 HostStore::HostStore(const StoreSpec& spec, std::size_t stride, std::byte* memory) : MemoryStore(spec), stride_(stride), memory_(memory) {}
 
+bool HostStore::tidy() {
+  const std::size_t goal = std::min(used_.load(std::memory_order_relaxed) + kAheadBytes, stride_ * blocks_);
+  if (resident_ >= goal) return false;
+  ::madvise(memory_ + resident_, std::min(kBytesAtOnce, stride_ * blocks_ - resident_), MADV_POPULATE_WRITE);  // best effort
+  resident_ += kBytesAtOnce;
+  return resident_ < goal;
+}
+
 HostStore::~HostStore() { ::munmap(memory_, stride_ * blocks_); }
 
-void HostStore::copy_in(BlockId block, const std::byte* from) { std::memcpy(at(block), from, block_bytes_); }
+void HostStore::copy_in(BlockId block, const std::byte* from) {
+  if (const std::size_t end = (block + std::size_t{1}) * stride_; end > used_.load(std::memory_order_relaxed)) used_ = end;
+  std::memcpy(at(block), from, block_bytes_);
+}
 void HostStore::copy_out(BlockId block, std::byte* to) const { std::memcpy(to, at(block), block_bytes_); }
 
 }  // namespace troupe::exec

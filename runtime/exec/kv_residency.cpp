@@ -44,10 +44,10 @@ KvResidency::~KvResidency() {
 }
 
 void KvResidency::used(BlockId block) {
-  if (block < highest_) return;
-  highest_ = block + 1;
+  if (block < highest_.load(std::memory_order_relaxed)) return;
   {
     const std::lock_guard guard(mutex_);
+    highest_ = std::max(highest_.load(std::memory_order_relaxed), block + 1);
     goal_ = static_cast<std::uint32_t>(std::min<std::size_t>(std::size_t{highest_} + ahead_, kv_.shape().blocks));
   }
   wake_.notify_one();

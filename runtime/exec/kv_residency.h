@@ -1,11 +1,12 @@
 // KvResidency: takes the memory of K/V blocks from the system ahead of their first use. Memory is promised at the start and given when it
 // is first written: a huge page a layer, all in the same step, which then takes a tenth of a second longer on a virtual machine. Taking
 // all of it at the start would be as quick, but a large pool that is hardly used would hold memory that other programs want.
-// Owner: an Executor; used() on its thread, a thread of its own takes the memory. Invariant: bytes never change.
+// Owner: an Executor; used() on any thread, a thread of its own takes the memory. Invariant: bytes never change.
 #pragma once
 #include "kernels/backend.h"
 #include "messages/ids.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -31,7 +32,7 @@ class KvResidency {
 
   kernels::KvCache& kv_;
   const std::uint32_t ahead_;
-  std::uint32_t highest_ = 0;  // compute thread: first block beyond those used
+  std::atomic<std::uint32_t> highest_ = 0;  // first block beyond those used; written under the lock
   std::mutex mutex_;
   std::condition_variable wake_;
   std::uint32_t goal_ = 0;  // first block that need not be resident

@@ -11,6 +11,14 @@ void MemoryStore::set_key(BlockId block, const BlockKey& key) {
   places_[block] = {key, key ? clock_.next() : 0};
 }
 
+bool MemoryStore::claim(BlockId block, const BlockKey& key) {
+  if (block >= blocks_ || !key) return false;
+  const std::lock_guard guard(mutex_);
+  Place& place = places_[block];
+  if (!place.key) place = {key, clock_.next()};
+  return place.key == key;
+}
+
 Status MemoryStore::put(std::span<BlockWrite> writes) {
   for (BlockWrite& write : writes) {
     write.done = false;

@@ -23,6 +23,8 @@ class MemoryStore : public TierStore {
   /// The place is there and has block_bytes() bytes.
   virtual void copy_in(BlockId block, const std::byte* from) = 0;
   virtual void copy_out(BlockId block, std::byte* to) const = 0;
+  /// As set_key(), but a place that has another key keeps it. True: the place has this key now.
+  bool claim(BlockId block, const BlockKey& key);
   /// A null key: the place is empty. A place that is not there: nothing.
   void set_key(BlockId block, const BlockKey& key);
 

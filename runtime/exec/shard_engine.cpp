@@ -53,7 +53,7 @@ auto look_up(const Table& table, const std::string& option, const std::string& n
 
 class CpuShardEngine final : public ShardEngine {
  public:
-  CpuShardEngine(FaultHook fault_hook, BackendWrap wrap) : fault_hook_(std::move(fault_hook)), wrap_(std::move(wrap)) {}
+  CpuShardEngine(Faults faults, BackendWrap wrap) : faults_(std::move(faults)), wrap_(std::move(wrap)) {}
 
   Result<ShardFacts> load(const ShardSpec& spec, const std::function<void(std::size_t, std::size_t)>& progress) override {
     TROUPE_CHECK(!executor_);
@@ -74,6 +74,8 @@ class CpuShardEngine final : public ShardEngine {
     TROUPE_CHECK(executor_);
     return executor_->run(plan, abort);
   }
+
+  RankStores* stores() override { return stores_.get(); }
 
  private:
   Result<ShardFacts> load_all(const ShardSpec& spec, const model::LoadProgress& progress) {
@@ -98,6 +100,8 @@ class CpuShardEngine final : public ShardEngine {
     const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
     const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
     if (!blocks) return blocks.error();
+    const auto places = choose_places(spec, block_bytes);
+    if (!places) return places.error();
     clock.mark("open");
     const base::CacheFolder folder{std::filesystem::path(spec.cache_folder)};
     const auto content = weights::content_of((*file)->disk_file(), spec.known_content, folder);
@@ -114,13 +118,45 @@ class CpuShardEngine final : public ShardEngine {
     model_ = std::move(*model);
     cache_ = std::move(cache);
     clock.mark("weights");
-    executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, fault_hook_, false});
+    executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, faults_.step, false});
     clock.mark("executor");
     ShardFacts facts = describe(spec, *weight_format, *activations, *kv_format, *blocks, content->hash);
+    if (auto opened = open_stores(spec, *places, facts); !opened) return opened.error();
     cache_->write_in_background();
     if (!spec.cache_in_background) cache_->finish();
     base::log(base::LogLevel::kDebug, "shard_loaded", clock.fields() + " packed_from=" + (facts.weights_cached ? "cache" : "file"));
     return facts;
+  }
+
+  struct Places {
+    std::uint32_t host = 0, disk = 0;
+  };
+  static Result<Places> choose_places(const ShardSpec& spec, std::uint64_t block_bytes) {
+    const auto host = choose_store_blocks("host-cache", spec.host_bytes, block_bytes, usable_memory());
+    if (!host) return host.error();
+    const auto disk = choose_store_blocks("disk-cache", spec.disk_bytes, block_bytes, UINT64_MAX);
+    if (!disk) return disk.error();
+    if (*disk > 0 && spec.cache_folder.empty()) return bad_option("disk-cache", "it needs a folder; give one with --cache-dir");
+    return Places{*host, *disk};
+  }
+
+  Status open_stores(const ShardSpec& spec, const Places& places, ShardFacts& facts) {
+    RankStoresSpec stores;
+    stores.host_blocks = places.host;
+    stores.disk_blocks = places.disk;
+    stores.domain = store_domain({facts.content, facts.numerics, executor_->kv_cache().block_layout()});
+    stores.folder = spec.cache_folder;
+    stores.slow = faults_.slow;
+    stores.will_load = [executor = executor_.get()](BlockId block) { executor->will_load(block); };
+    auto opened = RankStores::open(executor_->kv_cache(), std::move(stores));
+    if (!opened) return opened.error();
+    facts.block_bytes = executor_->kv_cache().block_bytes();
+    stores_ = std::move(*opened);
+    if (!stores_) return ok_status();
+    executor_->watch_writes([below = stores_.get()](BlockId block) { below->hand_out(block); });
+    facts.host_blocks = stores_->host_blocks();
+    facts.disk_blocks = stores_->disk_blocks();
+    return ok_status();
   }
 
   ShardFacts describe(const ShardSpec& spec, kernels::WeightFormat weight_format, kernels::Activations activations,
@@ -142,18 +178,19 @@ class CpuShardEngine final : public ShardEngine {
     return facts;
   }
 
-  FaultHook fault_hook_;
+  Faults faults_;
   BackendWrap wrap_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<weights::PackCache> cache_;  // reads the model's weights while it writes
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<RankStores> stores_;  // over the executor's cache
 };
 
 }  // namespace
 
-std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook, BackendWrap wrap) {
-  return std::make_unique<CpuShardEngine>(std::move(fault_hook), std::move(wrap));
+std::unique_ptr<ShardEngine> make_shard_engine(Faults faults, BackendWrap wrap) {
+  return std::make_unique<CpuShardEngine>(std::move(faults), std::move(wrap));
 }
 
 }  // namespace troupe::exec

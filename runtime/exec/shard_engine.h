@@ -4,6 +4,7 @@
 #include "messages/error.h"
 #include "messages/ids.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/rank_stores.h"
 #include "runtime/plan/forward_plan.h"
 #include "runtime/weights/content_hash.h"
 
@@ -22,11 +23,13 @@ struct ShardSpec {
   std::string activations = "int8";  // int8 (group 32) | int8-token | bf16 | fp32
   std::string kv_format = "int8";    // int8 | fp16 | fp32
   std::uint64_t device_bytes = 0;    // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
+  std::uint64_t host_bytes = 0;      // of the host's cache tier; 0 = none
+  std::uint64_t disk_bytes = 0;      // of the disk's, in cache_folder; 0 = none
   std::size_t threads = 0;           // 0 = cores of the process
   bool pin = true;
   unsigned spin_us = 150;
   std::string isa;  // "" = best
-  /// Where packed weights and content hashes are kept from start to start; empty: nowhere.
+  /// Where packed weights, content hashes and K/V blocks are kept from start to start; empty: nowhere.
   std::string cache_folder;
   /// Packed weights are written while the model serves. False (measurements): load() waits for that.
   bool cache_in_background = true;
@@ -38,6 +41,8 @@ struct ShardFacts {
   Hash128 numerics;
   Hash128 content;
   std::uint32_t device_blocks = 0;
+  std::uint32_t host_blocks = 0, disk_blocks = 0;  // 0 = no such tier
+  std::uint64_t block_bytes = 0;                   // of a block on this rank, all layers
   std::uint32_t context_tokens = 0;
   std::uint64_t kv_bytes = 0, weight_bytes = 0;
   bool weights_cached = false;  // all were found packed
@@ -52,14 +57,22 @@ class ShardEngine {
   virtual void enter_epoch(GroupEpoch epoch) = 0;
   /// Throws StepAborted when `abort` was seen, PlanGap, or whatever a fault threw.
   virtual plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) = 0;
+  /// Tiers below the device, from load() to the end of the engine; null: none. Their calls come from any thread.
+  virtual RankStores* stores() { return nullptr; }
 };
 
 /// Puts a backend in front of the engine's own (one that times calls, say). Its results must be those of the inner one.
 using BackendWrap = std::function<std::unique_ptr<kernels::Backend>(std::unique_ptr<kernels::Backend> inner)>;
-std::unique_ptr<ShardEngine> make_shard_engine(FaultHook fault_hook = {}, BackendWrap wrap = {});
+/// What tests break on purpose.
+struct Faults {
+  FaultHook step;  // may be empty
+  SlowTier slow;
+};
+std::unique_ptr<ShardEngine> make_shard_engine(Faults faults = {}, BackendWrap wrap = {});
 
-/// Hook of `--fault` (tests): "throw:N" throws at every N-th step, "stall:N" stalls at every N-th step until the abort flag is set,
-/// "hang:N" stalls once at step N and ignores the flag. Empty spec: no hook. Steps are counted over the life of the shard.
-Result<FaultHook> parse_fault(const std::string& spec);
+/// Of `--fault` (tests): "throw:N" throws at every N-th step, "stall:N" stalls at every N-th step until the abort flag is set, "hang:N"
+/// stalls once at step N and ignores the flag; steps are counted over the life of the shard. "slow-disk:N" and "slow-host:N" read K/V
+/// blocks from there at N MB/s. Empty spec: nothing.
+Result<Faults> parse_fault(const std::string& spec);
 
 }  // namespace troupe::exec

@@ -9,6 +9,8 @@
 namespace troupe::exec {
 namespace {
 
+constexpr int kPause = 10;  // times as long as the work of an idle time
+
 std::size_t common_block_bytes(const TierMover::Stores& stores) {
   std::size_t bytes = 0;
   for (const TierStore* store : stores) {
@@ -25,12 +27,12 @@ Status broken_move(const char* why) { return make_error(ErrorClass::kInternal, E
 
 }  // namespace
 
-TierMover::TierMover(const Stores& stores, std::size_t most_moves)
+TierMover::TierMover(const Stores& stores, std::size_t most_moves, Drive drive)
     : stores_(stores),
       block_bytes_(common_block_bytes(stores)),
       most_moves_(most_moves),
       staging_(std::max<std::size_t>(kBatchBytes / block_bytes_, 1) * block_bytes_),
-      thread_([this] { run(); }) {}
+      thread_(drive == Drive::kThread ? std::thread([this] { run(); }) : std::thread()) {}
 
 TierMover::~TierMover() {
   {
@@ -38,7 +40,10 @@ TierMover::~TierMover() {
     stop_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable())
+    thread_.join();
+  else
+    wait_until_idle();
 }
 
 TierMover::Ticket TierMover::submit(MoveOrder order) {
@@ -80,37 +85,73 @@ void TierMover::cancel_all() {
     for (const auto& work : *queue) work->cancelled = !work->task;
 }
 
-/// A set stays at the head of its queue until its last batch has run.
 void TierMover::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (urgent_.empty() && background_.empty()) {
-      lock.unlock();
-      for (TierStore* store : stores_)
-        if (store != nullptr) store->tidy();
-      lock.lock();
-      wake_.wait(lock, [this] { return stop_ || !urgent_.empty() || !background_.empty(); });
-      if (urgent_.empty() && background_.empty()) return;  // and nothing is left to be told
+    if (!idle()) {
+      step(lock);
+      continue;
     }
-    auto& queue = urgent_.empty() ? background_ : urgent_;
-    const std::shared_ptr<Work> work = queue.front();
-    const bool cancelled = work->cancelled || stop_;
-    lock.unlock();
-    if (work->task)
-      work->task();
-    else if (cancelled)
-      fail_rest(*work);
-    else if (work->next < work->order.moves.size())
-      run_batch(*work);
-    lock.lock();
-    if (!work->task && work->next < work->order.moves.size()) continue;
+    if (stop_) return;  // and nothing is left to be told
+    rest(lock);
+  }
+}
+
+bool TierMover::run_one() {
+  std::unique_lock lock(mutex_);
+  if (idle()) return false;
+  step(lock);
+  return true;
+}
+
+void TierMover::wait_until_idle() {
+  if (!thread_.joinable()) {
+    while (run_one()) {
+    }
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return idle() && !running_; });
+}
+
+/// Until there is work, stores do what can wait; with pauses, since on a machine whose cores all compute their time would be missing there.
+void TierMover::rest(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const auto start = std::chrono::steady_clock::now();
+  bool more = false;
+  for (TierStore* store : stores_) more |= store != nullptr && store->tidy();
+  const auto pause = kPause * (std::chrono::steady_clock::now() - start);
+  lock.lock();
+  const auto work = [this] { return stop_ || !idle(); };
+  if (more)
+    wake_.wait_for(lock, pause, work);
+  else
+    wake_.wait(lock, work);
+}
+
+/// A set stays at the head of its queue until its last batch has run.
+void TierMover::step(std::unique_lock<std::mutex>& lock) {
+  auto& queue = urgent_.empty() ? background_ : urgent_;
+  const std::shared_ptr<Work> work = queue.front();
+  const bool cancelled = work->cancelled || stop_;
+  running_ = true;
+  lock.unlock();
+  if (work->task)
+    work->task();
+  else if (cancelled)
+    fail_rest(*work);
+  else if (work->next < work->order.moves.size())
+    run_batch(*work);
+  lock.lock();
+  if (work->task || work->next >= work->order.moves.size()) {
     queue.pop_front();
     queued_moves_ -= work->order.moves.size();
-    if (work->task) continue;
     lock.unlock();
-    work->order.finished(std::move(work->done));
+    if (!work->task) work->order.finished(std::move(work->done));
     lock.lock();
   }
+  running_ = false;
+  if (idle()) idle_.notify_all();
 }
 
 /// The next moves between one pair of tiers, as many as fit in the staging memory.

@@ -3,6 +3,7 @@
 // arrival, those of requests before background ones, in batches of a few MiB: a background set yields after a batch. The queue is
 // bounded in moves; what does not fit is refused at once. A move that fails for any reason is a miss of its block, nothing else.
 // Owner: the rank. Thread: all calls from any; `finished` and tasks run on the mover's thread, must not throw, and come once each.
+// Without a thread of its own (tests of actors) the owner drives it by run_one().
 // The stores must live longer; those that only one thread may touch belong to the mover from its making on.
 #pragma once
 #include "runtime/exec/tier_store.h"
@@ -39,9 +40,10 @@ class TierMover {
   /// By Tier; null where the rank has none. All have blocks of one size.
   using Stores = std::array<TierStore*, 3>;
   using Ticket = std::uint64_t;  // never 0
+  enum class Drive { kThread, kByHand };
   static constexpr std::size_t kMostMoves = 65'536, kBatchBytes = std::size_t{8} << 20;
 
-  explicit TierMover(const Stores& stores, std::size_t most_moves = kMostMoves);
+  explicit TierMover(const Stores& stores, std::size_t most_moves = kMostMoves, Drive drive = Drive::kThread);
   /// Ends like cancel_all(), and waits for the running batch.
   ~TierMover();
   TierMover(const TierMover&) = delete;
@@ -54,6 +56,10 @@ class TierMover {
   void cancel_all();
   /// Runs on the mover's thread once all sets that were submitted before have ended: an inventory, blocks to drop.
   void post(std::function<void()> task);
+  /// Returns when nothing waits or runs, and all ends have been told. Not from the mover's thread.
+  void wait_until_idle();
+  /// Drive::kByHand: runs the next batch or task; false: nothing waits.
+  bool run_one();
 
  private:
   struct Work {
@@ -65,6 +71,9 @@ class TierMover {
     std::function<void()> task;  // instead of an order
   };
   void run();
+  bool idle() const { return urgent_.empty() && background_.empty(); }
+  void rest(std::unique_lock<std::mutex>& lock);
+  void step(std::unique_lock<std::mutex>& lock);
   void run_batch(Work& work);
   void move(Work& work, std::size_t first, std::size_t count);
   static void fail_rest(Work& work);
@@ -77,12 +86,13 @@ class TierMover {
   std::vector<BlockWrite> writes_;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, idle_;
   std::deque<std::shared_ptr<Work>> urgent_, background_;
   std::size_t queued_moves_ = 0;
   Ticket last_ticket_ = 0;
+  bool running_ = false;  // a batch, a task, or the telling of an end
   bool stop_ = false;
-  std::thread thread_;
+  std::thread thread_;  // none with Drive::kByHand
 };
 
 }  // namespace troupe::exec

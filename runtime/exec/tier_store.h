@@ -60,8 +60,8 @@ class TierStore {
   virtual Status get(std::span<BlockRead> reads) = 0;
   /// Forgets blocks, where they still lie in their places. They may be found again after a crash, which harms nobody.
   virtual void drop(std::span<const StoredBlock> blocks) = 0;
-  /// What can wait until nobody does: called when idle and before the end.
-  virtual void tidy() {}
+  /// What can wait until nobody does, a few milliseconds of it: called when idle. True: there is more.
+  virtual bool tidy() { return false; }
   /// All blocks, least recently used first. After a crash one key may lie in two places; the bytes are the same.
   virtual std::vector<StoredBlock> inventory() const = 0;
 

@@ -1,5 +1,7 @@
 #include "tests/actors/fake_engine.h"
 
+#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -37,13 +39,52 @@ std::vector<TokenId> letters(std::size_t count, unsigned first) {
   return tokens;
 }
 
-Result<exec::ShardFacts> FakeEngine::load(const exec::ShardSpec&,
+void FakeCache::copy_block(std::uint32_t source, std::uint32_t target, std::size_t tokens) {
+  std::copy_n(&memory_.at(std::size_t{source} * kBlockTokens), tokens, &memory_.at(std::size_t{target} * kBlockTokens));
+}
+void FakeCache::read_block(std::uint32_t block, std::span<std::byte> to) const {
+  std::memcpy(to.data(), &memory_.at(std::size_t{block} * kBlockTokens), kBytes);
+}
+void FakeCache::write_block(std::uint32_t block, std::span<const std::byte> from) {
+  std::memcpy(&memory_.at(std::size_t{block} * kBlockTokens), from.data(), kBytes);
+}
+
+FakeEngine::~FakeEngine() {
+  if (options_.stores_by_hand) *options_.stores_by_hand = nullptr;
+}
+
+Status FakeEngine::open_stores(const exec::ShardSpec& spec) {
+  exec::RankStoresSpec stores;
+  stores.host_blocks = static_cast<std::uint32_t>(spec.host_bytes / FakeCache::kBytes);
+  stores.disk_blocks = static_cast<std::uint32_t>(spec.disk_bytes / FakeCache::kBytes);
+  stores.domain = {5, 6};
+  stores.folder = spec.cache_folder;
+  stores.spare_bytes = 0;
+  if (options_.stores_by_hand) stores.drive = exec::TierMover::Drive::kByHand;
+  cache_ = std::make_unique<FakeCache>(memory_);
+  auto opened = exec::RankStores::open(*cache_, stores);
+  if (!opened) return opened.error();
+  stores_ = std::move(*opened);
+  if (options_.stores_by_hand) *options_.stores_by_hand = stores_.get();
+  return ok_status();
+}
+
+void FakeEngine::will_write(const std::vector<BlockId>& table, std::uint32_t length) {
+  if (!stores_) return;
+  for (std::size_t i = (length + kBlockTokens - 1) / kBlockTokens; i < table.size(); ++i) stores_->hand_out(table[i]);
+}
+
+Result<exec::ShardFacts> FakeEngine::load(const exec::ShardSpec& spec,
                                           const std::function<void(std::size_t done, std::size_t total)>& progress) {
   if (!options_.load_result) return options_.load_result.error();
   progress(1, 2);
   progress(2, 2);
   memory_.assign(static_cast<std::size_t>(options_.blocks) * kBlockTokens, kUnwritten);
+  if (auto opened = open_stores(spec); !opened) return opened.error();
   exec::ShardFacts facts;
+  facts.block_bytes = FakeCache::kBytes;
+  facts.host_blocks = stores_ ? stores_->host_blocks() : 0;
+  facts.disk_blocks = stores_ ? stores_->disk_blocks() : 0;
   facts.numerics = {1, 2};
   facts.device_blocks = options_.blocks;
   facts.context_tokens = options_.context_tokens;
@@ -85,12 +126,16 @@ plan::ForwardResult FakeEngine::run(const plan::ForwardPlan& plan, const std::at
   if (options_.before_step) options_.before_step(++*steps_, abort);
   if (abort) throw exec::StepAborted();
   for (auto slot : plan.dropped) require(sequences_.erase(slot) == 1, "drop of an unknown slot");
-  for (const auto& added : plan.added)
+  for (const auto& added : plan.added) {
     require(sequences_.emplace(added.sequence, Sequence{added.blocks, added.length, 0, added}).second, "slot in use");
+    will_write(added.blocks, added.length);
+  }
   for (std::size_t i = 0; i < plan.append_slots.size(); ++i) sequence(plan.append_slots[i]).table.push_back(plan.append_blocks[i]);
-  for (const auto& move : plan.copies)
-    for (std::uint32_t i = 0; i < move.tokens; ++i)
-      memory_[static_cast<std::size_t>(move.target) * kBlockTokens + i] = memory_[static_cast<std::size_t>(move.source) * kBlockTokens + i];
+  will_write(plan.append_blocks, 0);
+  for (const auto& move : plan.copies) {
+    will_write({move.target}, 0);
+    cache_->copy_block(move.source, move.target, move.tokens);
+  }
 
   struct Row {
     SequenceSlot sequence;

@@ -108,6 +108,7 @@ bool ManualCompute::run_one() {
 }
 
 TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.grant_credit) {
+  options.engine.stores_by_hand = stores;
   tokenizer = text::Tokenizer::make(tiny_vocabulary(options.vocabulary)).value();
   actors::CompanySpec spec;
   spec.replica.model_name = "tiny";
@@ -156,6 +157,8 @@ std::string TestCompany::role_of(std::uint64_t actor_id) const {
                                                             {Role::ROUTER, "Router"},
                                                             {Role::SCHEDULER, "Scheduler"},
                                                             {Role::DEVICE_TIER, "DeviceTier"},
+                                                            {Role::HOST_TIER, "HostTier"},
+                                                            {Role::DISK_TIER, "DiskTier"},
                                                             {Role::SHARD, "Shard"},
                                                             {Role::REPLICA_SUPERVISOR, "ReplicaSupervisor"}};
   if (gateway && gateway.id() == actor_id) return "Gateway";
@@ -166,8 +169,13 @@ std::string TestCompany::role_of(std::uint64_t actor_id) const {
 }
 
 void TestCompany::settle(std::size_t jobs) {
-  scheduler().run();
-  for (std::size_t i = 0; i < jobs && compute->run_one(); ++i) scheduler().run();
+  run_actors();
+  for (std::size_t i = 0; i < jobs && compute->run_one(); ++i) run_actors();
+}
+
+void TestCompany::run_actors() {
+  do scheduler().run();
+  while (!hold_moves && *stores != nullptr && (*stores)->run_one());
 }
 
 void TestCompany::advance(milliseconds time) {

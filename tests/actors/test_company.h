@@ -72,7 +72,7 @@ class TestCompany {
   explicit TestCompany(TestCompanyOptions options = {});
   ~TestCompany();
 
-  /// Runs actors and compute until nothing is ready. `steps`: at most so many compute jobs.
+  /// Runs actors, block moves and compute until nothing is ready. `steps`: at most so many compute jobs.
   void settle(std::size_t jobs = SIZE_MAX);
   /// Moves the clock, in steps, and settles.
   void advance(milliseconds time);
@@ -89,7 +89,9 @@ class TestCompany {
   void grant(RequestId request, std::uint32_t deltas);
   void kill(const caf::actor& actor) { caf::anon_send_exit(actor, caf::exit_reason::kill); }
   caf::actor find(Role role) const {
-    return company->find(role, role == Role::SCHEDULER || role == Role::DEVICE_TIER || role == Role::REPLICA_SUPERVISOR ? 1U : 0U);
+    const bool node = role == Role::NODE_SUPERVISOR || role == Role::GATEWAY || role == Role::SESSION_STORE || role == Role::ROUTER ||
+                      role == Role::SHARD;
+    return company->find(role, node ? 0U : 1U);
   }
 
   Stream& stream(RequestId request) const { return streams->at(request.value); }
@@ -109,18 +111,21 @@ class TestCompany {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<base::Metrics> metrics = std::make_shared<base::Metrics>();
   std::shared_ptr<ManualCompute> compute = std::make_shared<ManualCompute>();
+  std::shared_ptr<exec::RankStores*> stores = std::make_shared<exec::RankStores*>(nullptr);  // of the fake engine; null: none
   std::shared_ptr<std::map<std::uint64_t, Stream>> streams = std::make_shared<std::map<std::uint64_t, Stream>>();
   std::shared_ptr<std::vector<std::string>> log = std::make_shared<std::vector<std::string>>();
   std::shared_ptr<std::vector<std::string>> directory = std::make_shared<std::vector<std::string>>();  // "name serving"
   std::optional<int> fatal;
   std::optional<std::uint32_t> drained;
   bool ready = false;
+  bool hold_moves = false;  // block moves wait
   caf::actor gateway;
   actors::ActorConfig config{actors::ActorConfig::Testing{}};
   caf::actor_system system{config};
   std::optional<actors::Company> company;
 
  private:
+  void run_actors();
   caf::scheduler::test_coordinator& scheduler() { return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()); }
   std::string role_of(std::uint64_t actor_id) const;
   std::uint64_t next_request_ = 1;

@@ -122,15 +122,19 @@ TEST_CASE("the device's store knows blocks only while somebody vouches for them"
     return tiers.move(Tier::kDevice, Tier::kHost, {block}, {0}, {number}).empty();
   };
   CHECK_FALSE(found(3, 1));
-  tiers.device.publish(3, block_key(1));
-  tiers.device.publish(4, {});
-  tiers.device.publish(8, block_key(1));  // not there
+  CHECK(tiers.device.publish(3, block_key(1)));
+  CHECK_FALSE(tiers.device.publish(4, {}));
+  CHECK_FALSE(tiers.device.publish(8, block_key(1)));  // not there
   tiers.device.hand_out(UINT32_MAX);
   CHECK(found(3, 1));
   CHECK_FALSE(found(3, 2));
   CHECK_FALSE(found(8, 1));
   CHECK(tiers.device.inventory().size() == 1);
-  tiers.device.publish(3, block_key(2));
+  CHECK(tiers.device.publish(3, block_key(1)));
+  CHECK_FALSE(tiers.device.publish(3, block_key(2)));  // it was not handed out
+  CHECK((found(3, 1) && !found(3, 2)));
+  tiers.device.hand_out(3);
+  CHECK(tiers.device.publish(3, block_key(2)));
   CHECK((found(3, 2) && !found(3, 1)));
   tiers.device.hand_out(3);
   CHECK_FALSE(found(3, 2));
