@@ -1,6 +1,5 @@
-// A decode row walks its blocks once for all kv heads; a prefill chunk is cut by kv head and by rows, so that many rows share a tile. A
-// decode row that is longer than a thread's share is split by tiles, and the parts are folded in order: the same bits, since tiles are
-// independent until then.
+// Carries out the plan of a batch's attention. Tiles are independent until the fold, and every row's fold is in order: whatever the plan
+// joins or splits, the bits are the same.
 #include "kernels/cpu/cpu_attention.h"
 
 #include <algorithm>
@@ -13,10 +12,6 @@ namespace troupe::kernels::cpu {
 namespace {
 
 constexpr std::size_t kPartBytes = 128 << 10;  // parts of a thread and round: they are read again from its cache
-constexpr std::size_t kTilesToSplit = 64;      // fewer are not worth the meetings
-
-std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
-std::size_t tiles_of(const SequenceRows& s) { return (s.position + s.rows - 1) / kBlockTokens + 1; }
 
 /// Hands out arrays of a buffer, each on cache lines of its own.
 class Carver {
@@ -33,13 +28,16 @@ class Carver {
   std::uint8_t* next_;
 };
 
+float score_scale(std::size_t dim) { return static_cast<float>(0x1.71547652b82fep+0 / std::sqrt(static_cast<double>(dim))); }
+
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(what);
 }
 
 }  // namespace
 
-CpuAttention::CpuAttention(const AttentionKernels& kernels, ThreadTeam& team) : kernels_(kernels), team_(team), scratch_(team.size()) {}
+CpuAttention::CpuAttention(const AttentionKernels& kernels, ThreadTeam& team)
+    : kernels_(kernels), team_(team), scratch_(team.size()), own_(team.size()) {}
 
 void CpuAttention::Scratch::reserve(std::size_t rows, std::size_t dim) {
   if (rows <= rows_ && dim <= dim_) return;
@@ -59,49 +57,37 @@ void CpuAttention::Scratch::reserve(std::size_t rows, std::size_t dim) {
   dim_ = dim;
 }
 
-CpuAttention::Plan CpuAttention::plan(const Call& call, std::span<const SequenceRows> sequences) const {
-  Plan plan;
-  const std::size_t threads = team_.active(), group = call.group, kv_heads = call.kv->shape().kv_heads;
-  std::size_t total = 0, count = 0;
-  for (const SequenceRows& s : sequences) {
-    total += s.rows > 0 ? s.rows * tiles_of(s) : 0;
-    count += s.rows > 0;
-  }
-  // All heads of a block lie together: one thread walks them together unless others would stand idle.
-  const bool whole_rows = count >= 4 * threads || count % threads == 0;
-  const bool heads_balance = 10 * round_up(kv_heads, threads) <= 11 * kv_heads;
-  for (const SequenceRows& s : sequences) {
-    if (s.rows == 0) continue;
-    if (s.rows == 1 && group <= kMaxAttentionRows) {
-      const bool is_long = threads > 1 && tiles_of(s) * threads > total;
-      if (is_long && !heads_balance && tiles_of(s) >= kTilesToSplit) {
-        plan.split.push_back({&s, 0, 1, 0, kv_heads, 0, group});
-        continue;
-      }
-      const std::size_t parts = whole_rows && !is_long ? 1 : std::min(threads, kv_heads);
-      for (std::size_t i = 0; i < parts; ++i) {
-        const std::size_t from = kv_heads * i / parts, to = kv_heads * (i + 1) / parts;
-        plan.pieces.push_back({&s, 0, 1, from, to - from, 0, group});
-      }
-      continue;
-    }
-    const std::size_t q_most = std::min<std::size_t>(group, kMaxAttentionRows), positions = kMaxAttentionRows / q_most;
-    for (std::size_t end = s.rows; end > 0;) {
-      const std::size_t first = end > positions ? end - positions : 0;
-      for (std::size_t head = 0; head < kv_heads; ++head)
-        for (std::size_t q = 0; q < group; q += q_most)
-          plan.pieces.push_back({&s, first, end - first, head, 1, q, std::min(q_most, group - q)});
-      end = first;
-    }
-  }
-  std::stable_sort(plan.pieces.begin(), plan.pieces.end(), [](const Piece& a, const Piece& b) { return a.work() > b.work(); });
-  return plan;
+void CpuAttention::Scratch::clear(std::size_t rows, std::size_t dim) const {
+  std::fill_n(max, rows, kNever);
+  std::fill_n(lanes, rows * 16, 0.0F);
+  std::fill_n(out, rows * dim, 0.0F);
 }
 
-void CpuAttention::reserve(Call& call, bool split) {
-  const std::size_t dim = call.kv->shape().head_dim;
-  for (Scratch& scratch : scratch_) scratch.reserve(std::max<std::size_t>(call.q_heads, kMaxAttentionRows), dim);
-  if (!split) return;
+void CpuAttention::Scratch::copy_row(const Scratch& from, std::size_t from_row, std::size_t to_row, std::size_t dim,
+                                     KvFormat format) const {
+  if (format == KvFormat::kInt8) {
+    std::memcpy(q + to_row * dim, from.q + from_row * dim, dim);
+    q_scale[to_row] = from.q_scale[from_row];
+    q_sum[to_row] = from.q_sum[from_row];
+  } else {
+    std::memcpy(q_float + to_row * dim, from.q_float + from_row * dim, dim * sizeof(float));
+  }
+  max[to_row] = from.max[from_row];
+  std::memcpy(lanes + to_row * 16, from.lanes + from_row * 16, 16 * sizeof(float));
+  std::memcpy(out + to_row * dim, from.out + from_row * dim, dim * sizeof(float));
+}
+
+void CpuAttention::reserve(Call& call, const AttentionPlan& plan) {
+  const std::size_t dim = call.kv->shape().head_dim, rows = std::max<std::size_t>(call.q_heads, kMaxAttentionRows);
+  for (Scratch& scratch : scratch_) scratch.reserve(rows, dim);
+  std::size_t shared = 0;
+  for (const SharedPiece& piece : plan.shared) shared = std::max(shared, piece.heads * round_up(piece.rows, 16) + 16);
+  if (shared > 0)
+    for (std::size_t i = 0; i < scratch_.size(); ++i) {
+      scratch_[i].reserve(shared, dim);
+      own_[i].reserve(shared, dim);
+    }
+  if (plan.split.empty()) return;
   const std::size_t tile_bytes = call.q_heads * (dim + 16 + 2) * sizeof(float);
   call.part_tiles = std::clamp<std::size_t>(kPartBytes / tile_bytes, 4, 64);
   const std::size_t bytes = call.part_tiles * team_.size() * tile_bytes + 4 * 64;
@@ -109,46 +95,51 @@ void CpuAttention::reserve(Call& call, bool split) {
     if (buffer.size() < bytes) buffer = PageBuffer(bytes);
 }
 
-/// The piece's queries and an empty state, in `scratch`.
-AttentionRun CpuAttention::begin(const Call& call, const Piece& piece, Scratch& scratch) const {
+/// The piece's positions and queries, from row `first_row` of each head on.
+void CpuAttention::set_queries(const Call& call, const AttentionPiece& piece, const Scratch& scratch, std::size_t first_row,
+                               std::size_t stride) const {
   const KvShape& shape = call.kv->shape();
-  const std::size_t dim = shape.head_dim, rows = piece.rows(), stride = piece.stride();
-  const auto scale = static_cast<float>(0x1.71547652b82fep+0 / std::sqrt(static_cast<double>(dim)));
+  const std::size_t dim = shape.head_dim, rows = piece.rows();
   for (std::size_t r = 0; r < rows; ++r)
-    scratch.positions[r] = static_cast<std::int32_t>(piece.sequence->position + piece.first + r / piece.q_count);
+    scratch.positions[first_row + r] = static_cast<std::int32_t>(piece.sequence->position + piece.first + r / piece.q_count);
   for (std::size_t h = 0; h < piece.heads; ++h)
     for (std::size_t r = 0; r < rows; ++r) {
       const float* q = call.qkv.row(piece.batch_row(r)) + piece.q_head(h, r, call.group) * dim;
-      const std::size_t at = h * stride + r;
+      const std::size_t at = h * stride + first_row + r;
       if (shape.format == KvFormat::kInt8)
-        kernels_.quantize_query(q, static_cast<int>(dim), scale, scratch.q + at * dim, scratch.q_scale + at, scratch.q_sum + at);
+        kernels_.quantize_query(q, static_cast<int>(dim), score_scale(dim), scratch.q + at * dim, scratch.q_scale + at, scratch.q_sum + at);
       else
         std::memcpy(scratch.q_float + at * dim, q, dim * sizeof(float));
     }
-  const std::size_t all = round_up(piece.heads * stride, 16);
-  std::fill_n(scratch.max, all, kNever);
-  std::fill_n(scratch.lanes, all * 16, 0.0F);
-  std::fill_n(scratch.out, all * dim, 0.0F);
+}
 
+AttentionRun CpuAttention::run_of(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const {
   AttentionRun run;
   run.layer = call.kv->slab(call.layer, 0) + piece.head * call.kv->head_bytes();
   run.block_bytes = call.kv->slab_bytes();
   run.head_bytes = call.kv->head_bytes();
   run.blocks = piece.sequence->blocks;
-  run.head_dim = static_cast<int>(dim);
+  run.head_dim = static_cast<int>(call.kv->shape().head_dim);
   run.heads = static_cast<int>(piece.heads);
-  run.rows = static_cast<int>(rows);
-  run.row_stride = static_cast<int>(stride);
+  run.rows = static_cast<int>(piece.rows());
+  run.row_stride = static_cast<int>(piece.stride());
   run.positions = scratch.positions;
   run.q = scratch.q;
   run.q_scale = scratch.q_scale;
   run.q_sum = scratch.q_sum;
   run.q_float = scratch.q_float;
-  run.score_scale = scale;
+  run.score_scale = score_scale(call.kv->shape().head_dim);
   run.max = scratch.max;
   run.lanes = scratch.lanes;
   run.out = scratch.out;
   return run;
+}
+
+/// The piece's queries and an empty state, in `scratch`.
+AttentionRun CpuAttention::begin(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const {
+  set_queries(call, piece, scratch, 0, piece.stride());
+  scratch.clear(round_up(piece.heads * piece.stride(), 16), call.kv->shape().head_dim);
+  return run_of(call, piece, scratch);
 }
 
 void CpuAttention::attend_tiles(const Call& call, const AttentionRun& run, std::size_t tile0, std::size_t tile1) const {
@@ -159,17 +150,21 @@ void CpuAttention::attend_tiles(const Call& call, const AttentionRun& run, std::
   kernel(run, static_cast<int>(tile0), static_cast<int>(tile1));
 }
 
-void CpuAttention::finish(const Call& call, const Piece& piece, const AttentionRun& run, std::size_t head, std::size_t r) const {
+void CpuAttention::finish_row(const Call& call, const AttentionPiece& piece, const AttentionRun& run, std::size_t head,
+                              std::size_t r) const {
   const std::size_t dim = call.kv->shape().head_dim, at = head * piece.stride() + r;
   float* y = call.out.row(piece.batch_row(r)) + piece.q_head(head, r, call.group) * dim;
   kernels_.finish(run.lanes + at * 16, run.out + at * dim, static_cast<int>(dim), y);
 }
+void CpuAttention::finish(const Call& call, const AttentionPiece& piece, const AttentionRun& run) const {
+  for (std::size_t h = 0; h < piece.heads; ++h)
+    for (std::size_t r = 0; r < piece.rows(); ++r) finish_row(call, piece, run, h, r);
+}
 
-void CpuAttention::attend(const Call& call, const Piece& piece, Scratch& scratch) const {
+void CpuAttention::attend(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const {
   const AttentionRun run = begin(call, piece, scratch);
   attend_tiles(call, run, 0, static_cast<std::size_t>(run.positions[run.rows - 1] / kBlockTokens) + 1);
-  for (std::size_t h = 0; h < piece.heads; ++h)
-    for (std::size_t r = 0; r < piece.rows(); ++r) finish(call, piece, run, h, r);
+  finish(call, piece, run);
 }
 
 AttentionParts CpuAttention::parts(std::size_t round, std::size_t rows, std::size_t dim, std::size_t tiles) const {
@@ -187,7 +182,7 @@ AttentionParts CpuAttention::parts(std::size_t round, std::size_t rows, std::siz
 
 /// All threads together, in rounds: each makes the parts of some tiles; when all have, each folds some rows. Two buffers take turns, so
 /// a thread that is ahead writes nothing that another still reads.
-void CpuAttention::attend_split(const Call& call, const Piece& piece, const ThreadTeam::Member& member, std::size_t& round) {
+void CpuAttention::attend_split(const Call& call, const AttentionPiece& piece, const ThreadTeam::Member& member, std::size_t& round) {
   const std::size_t dim = call.kv->shape().head_dim, rows = piece.heads * piece.rows(), tiles = tiles_of(*piece.sequence);
   const AttentionRun run = begin(call, piece, scratch_[member.index()]);
   const std::size_t most = call.part_tiles * member.count(), from = member.begin(rows), to = member.end(rows);
@@ -204,7 +199,7 @@ void CpuAttention::attend_split(const Call& call, const Piece& piece, const Thre
     for (std::size_t r = from; r < to; ++r)
       kernels_.fold_row(made, static_cast<int>(r), run.max + r, run.lanes + r * 16, run.out + r * dim);
   }
-  for (std::size_t r = from; r < to; ++r) finish(call, piece, run, r / piece.rows(), r % piece.rows());
+  for (std::size_t r = from; r < to; ++r) finish_row(call, piece, run, r / piece.rows(), r % piece.rows());
 }
 
 void CpuAttention::run(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const CpuKvCache& kv, std::size_t layer,
@@ -220,16 +215,22 @@ void CpuAttention::run(Rows qkv, std::size_t q_heads, std::span<const SequenceRo
       require(s.blocks[b] < shape.blocks, "attention: no such block");
   }
   Call call{qkv, out, q_heads, q_heads / shape.kv_heads, layer, &kv};
-  const Plan plan = this->plan(call, sequences);
-  reserve(call, !plan.split.empty());
+  const AttentionPlan plan = plan_attention(sequences, call.group, shape.kv_heads, team_.active());
+  reserve(call, plan);
   std::atomic<std::size_t> next{0};
+  const std::size_t shared = plan.shared.size(), pieces = shared + plan.pieces.size();
   const auto work = [&](const ThreadTeam::Member& member) {
+    const Scratch &scratch = scratch_[member.index()], &own = own_[member.index()];
     std::size_t round = 0;
-    for (const Piece& piece : plan.split) attend_split(call, piece, member, round);
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < plan.pieces.size();)
-      attend(call, plan.pieces[i], scratch_[member.index()]);
+    for (const AttentionPiece& piece : plan.split) attend_split(call, piece, member, round);
+    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) {
+      if (i < shared)
+        attend_shared(call, plan.shared[i], scratch, own);
+      else
+        attend(call, plan.pieces[i - shared], scratch);
+    }
   };
-  if (plan.pieces.size() + 2 * plan.split.size() > 1)
+  if (pieces + 2 * plan.split.size() > 1)
     team_.run(work);
   else
     team_.run_alone(work);

@@ -1,6 +1,8 @@
 // Micro-benchmark of attention, the rows around it, embedding and sampling; no test. Prints medians.
 //   attention_bench [part of a name] [threads]     level: TROUPE_CPU_ISA
-// Names: decode/..., prefill/..., append/..., rows/..., embed/..., sample/...
+// Names: decode/..., shared/..., prefill/..., append/..., rows/..., embed/..., sample/...
+// shared/.../b16/p4000/own96: 16 sequences that begin with the same 4000 tokens, and 96 of their own. The same blocks are read once in that
+// order, and once with each sequence's own blocks in front, so that no two begin alike; pairs of calls in turn.
 #include "tests/kernels/support.h"
 
 #include <algorithm>
@@ -56,6 +58,14 @@ class Bench {
         for (const std::size_t context : {128, 1024, 4096})
           for (const std::size_t batch : {1, 2, 16, 32}) decode("decode" + tail, heads, format.format, batch, context, 1);
         decode("decode_dram" + tail, heads, format.format, 16, 4096, 8);
+        for (const std::size_t batch : {2, 4, 16, 32})
+          for (const std::size_t prefix : {0, 32, 1024, 2048, 4000, 4064})
+            shared("shared" + tail, heads, format.format, batch, prefix, 4096 - prefix);
+        for (const std::size_t batch : {16, 32}) {
+          shared("shared" + tail, heads, format.format, batch, 128, 128);
+          shared("shared" + tail, heads, format.format, batch, 1024, 96);
+          shared("shared_chunk" + tail, heads, format.format, batch, 4000, 96, 128);
+        }
         for (const std::size_t rows : {512, 2048, 8192}) prefill("prefill" + tail, heads, format.format, rows);
         for (const std::size_t rows : {1, 32, 512})
           for (const bool spread : {false, true}) append("append" + tail + (spread ? "/spread" : ""), heads, format.format, rows, spread);
@@ -91,6 +101,46 @@ class Bench {
     const double tokens = static_cast<double>(batch * context * h.kv) * 1e-3;
     std::printf("%-44s %9.1f us  %6.2f us a 1000 tokens, kv head and thread  %6.1f GB/s\n", name.c_str(), s * 1e6,
                 s * 1e6 / tokens * static_cast<double>(threads_), static_cast<double>(kv->bytes() / layers) / s * 1e-9);
+  }
+
+  /// `chunk`: rows of a prefill that goes on beside them.
+  void shared(const std::string& what, const Heads& h, KvFormat format, std::size_t batch, std::size_t prefix, std::size_t own,
+              std::size_t chunk = 0) {
+    const std::string name = what + "/b" + std::to_string(batch) + "/p" + std::to_string(prefix) + "/own" + std::to_string(own);
+    if (!wanted(name)) return;
+    constexpr std::size_t kLayers = 8;
+    const std::size_t common = prefix / 32, rest = own / 32, chunk_blocks = (chunk + 31) / 32, each = common + rest;
+    std::vector<std::uint32_t> joined, apart;
+    for (std::size_t i = 0; i < batch; ++i)
+      for (std::size_t b = 0; b < each; ++b) {
+        const auto block_of = [&](std::size_t at) { return static_cast<std::uint32_t>(at < common ? at : at + i * rest); };
+        joined.push_back(block_of(b));
+        apart.push_back(block_of((b + common) % each));
+      }
+    for (std::size_t b = 0; b < chunk_blocks; ++b) joined.push_back(static_cast<std::uint32_t>(common + batch * rest + b));
+    const auto kv = filled(h, format, kLayers, common + batch * rest + chunk_blocks);
+    OwnedRows qkv(batch + chunk, (h.q + 2 * h.kv) * h.dim), out(batch + chunk, h.q * h.dim);
+    fill(qkv);
+    const auto seconds = [&](const std::vector<std::uint32_t>& table, std::size_t layer) {
+      std::vector<SequenceRows> all;
+      for (std::size_t i = 0; i < batch; ++i) all.push_back({i, 1, static_cast<std::uint32_t>(each * 32 - 1), table.data() + i * each});
+      if (chunk > 0) all.push_back({batch, chunk, 0, joined.data() + batch * each});
+      const auto start = Clock::now();
+      backend_->attention(qkv.rows, h.q, all, *kv, layer, out.rows);
+      return std::chrono::duration<double>(Clock::now() - start).count();
+    };
+    double together = 1e9, alone = 1e9;  // the best: other work on the machine only ever adds
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < 16 || Clock::now() - begin < std::chrono::milliseconds(400); ++i) {
+      // In turns, each behind a call that left another layer in the caches.
+      const bool first = i % 2 == 0;
+      double& a = first ? together : alone;
+      double& b = first ? alone : together;
+      a = std::min(a, seconds(first ? joined : apart, i % kLayers));
+      b = std::min(b, seconds(first ? apart : joined, (i + kLayers / 2) % kLayers));
+    }
+    std::printf("%-52s %9.1f us, apart %9.1f us, ratio %.3f\n", name.c_str(), together * 1e6, alone * 1e6, together / alone);
+    std::fflush(stdout);
   }
 
   void prefill(const std::string& what, const Heads& h, KvFormat format, std::size_t rows) {

@@ -129,13 +129,13 @@ TROUPE_INLINE void walk_tiles(const AttentionRun& run, int tile0, int tile1, Op 
     }
   }
 }
-/// Calls op<prefetch, fold>(work, state) tile by tile: blocks outside, heads inside, as they lie in memory. Few rows are memory bound,
-/// so the next block is prefetched.
-template <typename Op>
+/// Calls op<prefetch, fold>(work, state) tile by tile: blocks outside, heads inside, as they lie in memory. For up to kFewRows the
+/// next block is prefetched: they are memory bound.
+template <int kFewRows, typename Op>
 TROUPE_INLINE void each_tile(const AttentionRun& run, int tile0, int tile1, Op op) {
   if (run.factor)
     walk_tiles<true, false>(run, tile0, tile1, op);
-  else if (run.rows <= 8)
+  else if (run.rows <= kFewRows)
     walk_tiles<true, true>(run, tile0, tile1, op);
   else
     walk_tiles<false, true>(run, tile0, tile1, op);

@@ -132,7 +132,7 @@ TROUPE_INLINE void attend_float_tile(const AttentionRun& run, const TileWork& wo
 
 template <typename T>
 void attend_float(const AttentionRun& run, int tile0, int tile1) {
-  each_tile(
+  each_tile<kMaxAttentionRows>(
       run, tile0, tile1, [&]<bool kPrefetch, bool kFold>(const TileWork& work, TileState& s) __attribute__((always_inline)) {
         attend_float_tile<T, kPrefetch, kFold>(run, work, s);
       });

@@ -207,7 +207,7 @@ TROUPE_INLINE void attend_int8_tile(const AttentionRun& run, const TileWork& wor
 
 template <int kHeadDim>
 void attend_int8_dim(const AttentionRun& run, int tile0, int tile1) {
-  each_tile(
+  each_tile<8>(
       run, tile0, tile1, [&]<bool kPrefetch, bool kFold>(const TileWork& work, TileState& s) __attribute__((always_inline)) {
         attend_int8_tile<kHeadDim, kPrefetch, kFold>(run, work, s);
       });
