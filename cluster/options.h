@@ -19,9 +19,11 @@ struct Options {
   std::string weights = "file";
   std::string activations = "int8";
   std::string kv_format = "int8";
-  std::uint64_t kv_memory = 0;  // bytes; 0: min(25 % of RAM, 16 full contexts)
-  std::string isa;              // empty: the best
-  std::uint64_t threads = 0;    // 0: cores of the process
+  std::uint64_t kv_memory = 0;   // bytes; 0: min(25 % of RAM, 16 full contexts)
+  std::uint64_t host_cache = 0;  // bytes; 0: no such tier
+  std::uint64_t disk_cache = 0;  // likewise; in the folder of cache_dir
+  std::string isa;               // empty: the best
+  std::uint64_t threads = 0;     // 0: cores of the process
   bool no_pin = false;
   std::string cache_dir = "auto";  // "auto": see cache_folder(); "none" or empty: no cache
 

@@ -20,6 +20,12 @@ std::string mebibytes(std::uint64_t bytes) {
   return text;
 }
 
+/// Of a cache tier below the device.
+std::string tier_size(const char* where, std::uint64_t blocks, std::uint64_t block_bytes) {
+  if (blocks == 0) return std::string("none in ") + where;
+  return std::string(where) + " " + mebibytes(blocks * block_bytes) + " for " + std::to_string(blocks * kBlockTokens) + " tokens";
+}
+
 /// Every address of the machine is no address that a browser could open: its own is shown instead.
 std::string openable(std::string url) {
   for (const auto& [all, own] : {std::pair{"//0.0.0.0:", "//127.0.0.1:"}, std::pair{"//[::]:", "//[::1]:"}})
@@ -78,6 +84,10 @@ void StartReport::ready(const Options& options, const ReadyNode& node) {
                mebibytes(facts.weight_bytes).c_str(), facts.weights_cached ? " (packed earlier; --cache-dir)" : "",
                mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(), static_cast<unsigned long long>(positions),
                facts.context_tokens == 0 ? 0.0 : static_cast<double>(positions) / facts.context_tokens);
+  if (facts.host_blocks > 0 || facts.disk_blocks > 0)
+    std::fprintf(stderr, "cache    %s (--host-cache), %s (--disk-cache)\n",
+                 tier_size("memory", facts.host_blocks, facts.block_bytes).c_str(),
+                 tier_size("disk", facts.disk_blocks, facts.block_bytes).c_str());
   std::fprintf(stderr, "access   %s\n", access(options).c_str());
   std::fflush(stderr);
   std::printf("Chat page: %s/\n", openable(url).c_str());

@@ -107,6 +107,8 @@ TEST_CASE("the model may be given as an option, as to other servers") {
 TEST_CASE("numbers, bytes and choices are checked") {
   CHECK(parse(kServe, {"m", "--kv-memory", "2GiB"})->options.kv_memory == 2ULL << 30);
   CHECK(parse(kServe, {"m", "--kv-memory=12M"})->options.kv_memory == 12ULL << 20);
+  CHECK(parse(kServe, {"m", "--host-cache", "3GiB"})->options.host_cache == 3ULL << 30);
+  CHECK(parse(kServe, {"m", "--disk-cache=1TiB"})->options.disk_cache == 1ULL << 40);
   CHECK(parse(kServe, {"m", "--kv", "fp32"})->options.kv_format == "fp32");
   CHECK(parse(kServe, {"m", "--no-pin"})->options.no_pin);
   CHECK(fault(kServe, {"m", "--port", "65536"}).find("--port: '65536'") == 0);

@@ -4,8 +4,10 @@
 #include "runtime/exec/disk_store.h"
 #include "tests/runtime/exec/store_blocks.h"
 
+#include <cstdio>
 #include <future>
 #include <numeric>
+#include <thread>
 
 namespace troupe::exec {
 namespace {
@@ -340,6 +342,47 @@ TEST_CASE("places of a tier follow from bytes; what cannot be is refused by name
     CHECK(refused.error().parameter == "host-cache");
     CHECK(refused.error().client_text.find("host-cache") == 0);
   }
+}
+
+/// For people: `tier_store_test "[.bench]"`. A chat of 2,000 tokens of a small model, as a rank moves it; puts to disk are synced.
+TEST_CASE("how long a rank takes to move blocks", "[.bench]") {
+  constexpr std::uint32_t kChat = 63, kPlaces = 20 * kChat;
+  const auto cache = kernels::make_cpu_backend({})->make_kv_cache({30, 3, 64, kPlaces, kernels::KvFormat::kInt8, true});
+  RankStoresSpec spec;
+  spec.host_blocks = spec.disk_blocks = kPlaces;
+  spec.domain = {1, 2};
+  spec.folder = fresh_store_folder("rank_bench");
+  const auto stores = RankStores::open(*cache, spec).value();
+  std::vector<std::byte> bytes = block_bytes(block_key(1), cache->block_bytes());
+  for (BlockId block = 0; block < kPlaces; ++block) cache->write_block(block, bytes);
+  std::string line = std::to_string(cache->block_bytes()) + " bytes, us a block:";
+  const auto timed = [&](const char* what, Tier from, Tier to, std::uint32_t first_chat) {
+    std::uint32_t best = UINT32_MAX, worst = 0;
+    for (std::uint32_t chat = first_chat; chat < first_chat + 5; ++chat) {
+      plan::MoveBlocks set;
+      for (BlockId block = chat * kChat; block < (chat + 1) * kChat; ++block) {
+        set.moves.push_back({block, block, kBlockTokens, from, to});
+        set.keys.push_back(block_key(block));
+      }
+      std::promise<plan::MovesFinished> end;
+      stores->start(set, [&end](plan::MovesFinished finished) { end.set_value(std::move(finished)); });
+      const auto report = end.get_future().get();
+      CHECK(report.failed.empty());
+      best = std::min(best, report.micros / kChat);
+      worst = std::max(worst, report.micros / kChat);
+    }
+    line += std::string("  ") + what + " " + std::to_string(best) + "-" + std::to_string(worst);
+  };
+  timed("device>host at once", Tier::kDevice, Tier::kHost, 0);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // the host takes memory ahead
+  timed("device>host", Tier::kDevice, Tier::kHost, 5);
+  timed("device>host again", Tier::kDevice, Tier::kHost, 0);
+  timed("host>device", Tier::kHost, Tier::kDevice, 0);
+  timed("device>disk", Tier::kDevice, Tier::kDisk, 0);
+  timed("device>disk again", Tier::kDevice, Tier::kDisk, 0);
+  timed("disk>device", Tier::kDisk, Tier::kDevice, 0);
+  timed("host>disk", Tier::kHost, Tier::kDisk, 5);
+  std::printf("%s\n", line.c_str());
 }
 
 }  // namespace

@@ -1,15 +1,19 @@
 #include "runtime/exec/shard_engine.h"
 
 #include "messages/error_reasons.h"
+#include "runtime/base/log.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
 #include <catch2/catch.hpp>
 
+#include <bit>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <utility>
+#include <vector>
 
 using namespace troupe;
 
@@ -198,4 +202,143 @@ TEST_CASE("A fault hook reaches the step", "[shard_engine]") {
   plan.tokens = {10};
   const std::atomic<bool> abort{false};
   CHECK_THROWS_WITH(engine->run(plan, abort), Catch::Contains("fault hook"));
+}
+
+namespace {
+
+/// What a step of one sequence drew: the token, and bit by bit its best log-probabilities.
+using Drawn = std::vector<std::uint32_t>;
+
+constexpr std::uint32_t kPromptTokens = 100, kDraws = 6;
+
+/// The prompt behind its first `cached` positions, then draws, as steps `step` + 1 ... of `epoch`.
+std::vector<Drawn> draw(exec::ShardEngine& engine, std::uint32_t epoch, std::uint64_t& step, const std::vector<BlockId>& blocks,
+                        std::uint32_t cached) {
+  std::vector<Drawn> all;
+  for (std::uint32_t i = 0; i < kDraws; ++i) {
+    plan::ForwardPlan plan;
+    plan.epoch = {epoch};
+    plan.step = {++step};
+    if (i == 0) {
+      if (step > 1) plan.dropped = {{0}};
+      plan::AddedSequence added;
+      added.blocks = blocks;
+      added.length = cached;
+      added.sampling.temperature = 0.0F;
+      plan.added = {added};
+      for (std::uint32_t at = cached; at < kPromptTokens; ++at) plan.tokens.push_back((20 + at * 17) % 300);
+    } else {
+      plan.tokens = {plan::kLastToken};
+    }
+    const auto rows = static_cast<std::uint32_t>(plan.tokens.size());
+    plan.runs = {{{0}, plan::kNextPosition, rows, 0}};
+    plan.samples = {{rows - 1, {0}, plan::kDraw, 3, 0}};
+    const auto result = engine.run(plan, false);
+    Drawn drawn(result.tokens.begin(), result.tokens.end());
+    for (const float value : result.top_logprobs) drawn.push_back(std::bit_cast<std::uint32_t>(value));
+    all.push_back(std::move(drawn));
+  }
+  return all;
+}
+
+/// Moves of blocks with keys {i + 1, 1}; how many failed.
+std::size_t move(exec::ShardEngine& engine, Tier from, Tier to, const std::vector<BlockId>& sources, const std::vector<BlockId>& targets) {
+  plan::MoveBlocks set;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    set.moves.push_back({sources[i], targets[i], kBlockTokens, from, to});
+    set.keys.push_back({i + 1, 1});
+  }
+  std::promise<plan::MovesFinished> promise;
+  engine.stores()->start(set, [&promise](plan::MovesFinished finished) { promise.set_value(std::move(finished)); });
+  return promise.get_future().get().failed.size();
+}
+
+}  // namespace
+
+TEST_CASE("Blocks kept in the host's memory and on disk give the same bits, in the next epoch and after a restart", "[shard_engine]") {
+  const std::string format = GENERATE("int8", "fp16", "fp32");
+  const auto folder = test::scratch_folder() / "tiers";
+  std::filesystem::remove_all(folder);
+  exec::ShardSpec spec = tiny_spec();
+  spec.kv_format = format;
+  spec.host_bytes = 1 << 20;
+  spec.disk_bytes = 4 << 20;
+  spec.cache_folder = folder.string();
+  spec.cache_in_background = false;
+  const std::vector<BlockId> computed = {5, 3, 9}, below = {1, 0, 2}, loaded = {2, 7, 11}, from_disk = {4, 30, 0};
+  std::vector<Drawn> wanted;
+  {
+    const auto engine = exec::make_shard_engine();
+    const auto facts = engine->load(spec, {}).value();
+    CHECK(facts.block_bytes > 0);
+    CHECK(facts.host_blocks == spec.host_bytes / facts.block_bytes);
+    CHECK(facts.disk_blocks == spec.disk_bytes / facts.block_bytes);
+    REQUIRE(engine->stores() != nullptr);
+    engine->enter_epoch({1});
+    std::uint64_t step = 0;
+    wanted = draw(*engine, 1, step, {5, 3, 9, 1}, 0);
+    REQUIRE(move(*engine, Tier::kDevice, Tier::kHost, computed, below) == 0);
+    REQUIRE(move(*engine, Tier::kHost, Tier::kDisk, below, from_disk) == 0);
+    engine->stores()->end_epoch();
+    engine->enter_epoch({2});
+    step = 0;
+    // Other tokens in the blocks of the first epoch, then the kept ones in others.
+    draw(*engine, 2, step, {3, 5, 1, 9}, 0);
+    REQUIRE(move(*engine, Tier::kHost, Tier::kDevice, below, loaded) == 0);
+    CHECK(draw(*engine, 2, step, {2, 7, 11, 12}, 96) == wanted);
+    // Steps tell the stores what they write: a loaded block that a plan was given is nobody's.
+    draw(*engine, 2, step, {2, 7, 13, 12}, 32);
+    CHECK(move(*engine, Tier::kDevice, Tier::kHost, {2}, {4}) == 0);
+    plan::MoveBlocks taken_for_another;
+    taken_for_another.moves = {{2, 5, kBlockTokens, Tier::kDevice, Tier::kHost}, {7, 6, kBlockTokens, Tier::kDevice, Tier::kHost}};
+    taken_for_another.keys = {{99, 1}, {99, 1}};
+    std::promise<plan::MovesFinished> end;
+    engine->stores()->start(taken_for_another, [&end](plan::MovesFinished finished) { end.set_value(std::move(finished)); });
+    CHECK(end.get_future().get().failed == std::vector<std::uint32_t>{0});
+  }
+  const auto engine = exec::make_shard_engine();
+  REQUIRE(engine->load(spec, {}).ok());
+  engine->enter_epoch({1});
+  CHECK(move(*engine, Tier::kHost, Tier::kDevice, below, loaded) == 3);  // gone with the process
+  REQUIRE(move(*engine, Tier::kDisk, Tier::kDevice, from_disk, loaded) == 0);
+  std::uint64_t step = 0;
+  CHECK(draw(*engine, 1, step, {2, 7, 11, 0}, 96) == wanted);
+
+  // Another format of K and V is another domain, in the same folder.
+  spec.kv_format = format == "int8" ? "fp16" : "int8";
+  const auto other = exec::make_shard_engine();
+  REQUIRE(other->load(spec, {}).ok());
+  other->enter_epoch({1});
+  CHECK(move(*other, Tier::kDisk, Tier::kDevice, from_disk, loaded) == 3);
+}
+
+TEST_CASE("A shard without tiers has no stores; one whose tiers cannot be names the option", "[shard_engine]") {
+  exec::ShardSpec spec = tiny_spec();
+  const auto plain = exec::make_shard_engine();
+  const auto facts = plain->load(spec, {}).value();
+  CHECK(plain->stores() == nullptr);
+  CHECK(facts.host_blocks == 0);
+  CHECK(facts.block_bytes > 0);
+  const auto refused = [](const exec::ShardSpec& bad) {
+    const auto loaded = exec::make_shard_engine()->load(bad, {});
+    REQUIRE_FALSE(loaded.ok());
+    return loaded.error().parameter;
+  };
+  spec.host_bytes = 1;
+  CHECK(refused(spec) == "host-cache");
+  spec.host_bytes = UINT64_MAX;
+  CHECK(refused(spec) == "host-cache");
+  spec.host_bytes = 0;
+  spec.disk_bytes = 1 << 20;
+  CHECK(refused(spec) == "disk-cache");  // no folder
+  // A folder that cannot be had costs the tier, not the start.
+  const auto file = test::scratch_folder() / "no_folder";
+  std::ofstream(file) << "a file";
+  spec.cache_folder = file.string();
+  base::set_log_level("error");
+  const auto without = exec::make_shard_engine();
+  const auto loaded = without->load(spec, {});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->disk_blocks == 0);
+  CHECK(without->stores() == nullptr);
 }
