@@ -15,6 +15,12 @@ caf::actor ActorRegistry::find(Role role, std::uint32_t index) const {
   return entry == entries_.end() ? caf::actor{} : entry->second.actor;
 }
 
+Incarnation ActorRegistry::incarnation(Role role, std::uint32_t index) const {
+  const std::lock_guard guard(mutex_);
+  const auto entry = entries_.find({role, index});
+  return entry == entries_.end() || !entry->second.actor ? 0 : entry->second.incarnation;
+}
+
 caf::actor ActorRegistry::resolve(messages::ActorAddress::Reader address) const {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find({address.getRole(), address.getIndex()});

@@ -23,6 +23,8 @@ class ActorRegistry {
   Incarnation put(Role role, std::uint32_t index, caf::actor actor);
   /// A null handle where nobody plays the role. The actor may have died already: monitor it.
   caf::actor find(Role role, std::uint32_t index = 0) const;
+  /// Of who plays the role at the moment; 0 where nobody does.
+  Incarnation incarnation(Role role, std::uint32_t index = 0) const;
   /// Null for another node, an unknown role, or an incarnation that is not the present one.
   caf::actor resolve(messages::ActorAddress::Reader address) const;
   /// Writes the address of the present incarnation.

@@ -3,6 +3,7 @@
 #include "actors/actor_base.h"
 #include "actors/compute.h"
 #include "actors/device_tier_actor.h"
+#include "actors/lower_tier_actor.h"
 #include "actors/node_supervisor.h"
 #include "actors/replica_supervisor.h"
 #include "actors/request_session_actor.h"
@@ -14,8 +15,11 @@
 #include "messages/supervision.capnp.h"
 #include "runtime/base/hash.h"
 
+#include <atomic>
 #include <mutex>
 #include <random>
+#include <utility>
+#include <vector>
 
 namespace troupe::actors {
 namespace {
@@ -25,6 +29,20 @@ struct FactsBox {
   std::mutex mutex;
   exec::ShardFacts facts;
 };
+
+/// Not vital: without it, what would be there is computed.
+ChildSpec lower_tier_child(const std::shared_ptr<const ActorContext>& context, Tier tier, std::uint32_t replica) {
+  const auto start = [context, tier, replica, successor = std::make_shared<std::atomic<bool>>(false)](caf::actor_system& s) {
+    return spawn_lower_tier(s, {context, tier, replica, successor->exchange(true)});
+  };
+  std::vector<Role> above{Role::DEVICE_TIER};
+  if (tier == Tier::kDisk) above.push_back(Role::HOST_TIER);
+  return {.role = tier == Tier::kHost ? Role::HOST_TIER : Role::DISK_TIER,
+          .index = replica,
+          .start = start,
+          .dependants = std::move(above),
+          .vital = false};
+}
 
 Incarnation random_incarnation() {
   std::random_device random;
@@ -109,7 +127,10 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
        .dependants = {}},
       {.role = Role::DEVICE_TIER,
        .index = replica.replica.value,
-       .start = [context](caf::actor_system& s) { return spawn_device_tier(s, {context}); },
+       .start =
+           [context, id = replica.replica.value](caf::actor_system& s) {
+             return spawn_device_tier(s, {context, id});
+           },
        .dependants = {Role::ROUTER},
        .restarts_group = true},
       {.role = Role::SCHEDULER,
@@ -125,6 +146,9 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
        .start = [supervisor](caf::actor_system& s) { return spawn_replica_supervisor(s, supervisor); },
        .dependants = {Role::ROUTER}},
   };
+  // Before those that ask them.
+  if (replica.shard.host_bytes > 0) node.children.insert(node.children.begin(), lower_tier_child(context, Tier::kHost, node.replica));
+  if (replica.shard.disk_bytes > 0) node.children.insert(node.children.begin(), lower_tier_child(context, Tier::kDisk, node.replica));
   state_->node_supervisor = spawn_node_supervisor(system, std::move(node));
   context->registry->put(Role::NODE_SUPERVISOR, 0, state_->node_supervisor);
 }

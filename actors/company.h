@@ -1,4 +1,4 @@
-// Company: all actors of a node with one replica: node supervisor, session store, router, scheduler, device tier, replica supervisor and
+// Company: all actors of a node with one replica: node supervisor, session store, router, scheduler, cache tiers, replica supervisor and
 // its shard; sessions are spawned one a request. Owned by the composition root, which also owns the actor_system (destroyed after it).
 // Methods may be called from any thread. How a gateway is joined to it:
 //   1. spawn the gateway's actor; give it `company.session_factory()` and `company.find(Role::SESSION_STORE)` look-ups as functions;
@@ -34,7 +34,8 @@ class Company {
 
   SessionFactory session_factory() const;
   void attach_gateway(const caf::actor& gateway);
-  /// SIGTERM: the gateway is drained first, then the scheduler; `on_drained` tells the end. A second call shortens the grace time.
+  /// SIGTERM: the gateway is drained first, then the scheduler, then a disk tier takes what it lacks; `on_drained` tells the end. A second
+  /// call shortens the grace time.
   void drain(std::chrono::milliseconds grace);
   /// The actor that plays a role at the moment; null if none.
   caf::actor find(Role role, std::uint32_t index = 0) const;

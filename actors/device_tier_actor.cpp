@@ -1,8 +1,8 @@
 #include "actors/device_tier_actor.h"
 
-#include "actors/actor_base.h"
+#include "actors/tier_actor.h"
+#include "actors/tier_metrics.h"
 #include "actors/wire/cache.h"
-#include "messages/supervision.capnp.h"
 #include "runtime/base/metric_names.h"
 #include "runtime/kv/device_tier.h"
 
@@ -10,10 +10,10 @@ namespace troupe::actors {
 namespace {
 namespace metric = base::metric;
 
-class DeviceTierActor final : public ActorBase {
+class DeviceTierActor final : public TierActor {
  public:
   DeviceTierActor(caf::actor_config& config, DeviceTierDependencies dependencies)
-      : ActorBase(config, std::move(dependencies.context), "DeviceTier"),
+      : TierActor(config, std::move(dependencies.context), "DeviceTier", dependencies.replica, {Role::HOST_TIER, Role::DISK_TIER}),
         usage_(context().metrics->gauge(metric::kKvCacheUsage, "share of device blocks that are leased or locked, 0 to 1")),
         cached_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "cached"}})),
         locked_(context().metrics->gauge(metric::kCacheBlocks, "device blocks by state", {{"state", "locked"}})),
@@ -24,11 +24,9 @@ class DeviceTierActor final : public ActorBase {
         evicted_(context().metrics->counter(metric::kEvictedBlocks, "device blocks evicted")) {}
 
   caf::behavior make_behavior() override {
-    return {
+    return caf::message_handler{
         [this](const Message<messages::Match>& message) {
-          if (!current(message->getEpoch())) return;
-          tell(sender(), wire::encode(tier_.match(wire::decode(*message))));
-          report();
+          if (current(message->getEpoch())) on_match(wire::decode(*message));
         },
         [this](const Message<messages::LeaseBlocks>& message) {
           if (!current(message->getEpoch())) return;
@@ -36,35 +34,65 @@ class DeviceTierActor final : public ActorBase {
           report();
         },
         [this](const Message<messages::PublishBlocks>& message) {
-          if (current(message->getEpoch())) tier_.publish(wire::decode(*message));
+          if (!current(message->getEpoch())) return;
+          tier_.publish(wire::decode(*message));
+          write_down();
         },
         [this](const Message<messages::ReleaseBlocks>& message) {
           if (!current(message->getEpoch())) return;
-          tier_.release(wire::decode(*message));
+          const auto release = wire::decode(*message);
+          tier_.release(release);
+          release_below(release);
           report();
+        },
+        [this](const Message<messages::LoadFinished>& message) {
+          if (current(message->getEpoch())) finish_load_below(wire::decode(*message));
         },
         [this](const Message<messages::GroupLost>& message) {
           // Empty until GroupReady; what the lost epoch's holder still sends meets no block.
-          if (message->getEpoch() >= epoch_.value) begin(GroupEpoch{message->getEpoch() + 1}, 0);
+          if (message->getEpoch() < epoch().value) return;
+          leave(GroupEpoch{message->getEpoch()});
+          begin(0, false);
         },
         [this](const Message<messages::GroupReady>& message) {
-          if (message->getEpoch() >= epoch_.value) begin(GroupEpoch{message->getEpoch()}, message->getDeviceBlocks());
+          if (!is_new(*message)) return;
+          leave(GroupEpoch{message->getEpoch() - 1});
+          begin(message->getDeviceBlocks(), group_has_below(*message));
+          enter(message);
+          report();
         },
-    };
+    }
+        .or_else(common_handlers());
   }
 
  private:
-  bool current(std::uint32_t epoch) const { return epoch == epoch_.value; }
-
-  void begin(GroupEpoch epoch, std::uint32_t blocks) {
-    epoch_ = epoch;
+  void begin(std::uint32_t blocks, bool tier_below) {
     report();  // counters first: they start anew with the epoch
-    tier_.begin_epoch(epoch, blocks);
+    if (tier_below && !by_tier_) by_tier_.emplace(*context().metrics, "device");
+    tier_.begin_epoch(epoch(), blocks, tier_below);
     told_ = tier_.stats();
     report();
   }
 
-  void report() {
+  void on_match(const kv::Match& request) {
+    auto own = tier_.match(request);
+    const std::size_t run = own.device_blocks.size();
+    answer({sender(), std::move(own), kv::match_below(request, run), request.tokens.size()});
+    report();
+  }
+
+  Tier tier() const override { return Tier::kDevice; }
+  Status pin(const kv::PinName& name, std::span<const BlockKey> path, std::uint64_t until) override { return tier_.pin(name, path, until); }
+  void unpin(const kv::PinName& name) override { tier_.unpin(name); }
+  void expire_pins(std::uint64_t now) override { tier_.expire(now); }
+  std::uint32_t run_of(std::span<const BlockKey> path) const override { return tier_.run_of(path); }
+  const kv::WriteDowns& write_downs() const override { return tier_.write_downs(); }
+  kv::WriteDownWanted next_write_downs() override { return tier_.next_write_downs(); }
+  void written_down(const kv::WrittenDown& written) override { tier_.written_down(written); }
+  void tier_below_lost(bool for_good) override { tier_.tier_below_lost(for_good); }
+  void join(Asked& asked, const kv::PrefixMatched& below) override { tier_.join(asked.answer, below, asked.below, asked.prompt_tokens); }
+
+  void report() override {
     const auto stats = tier_.stats();
     const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
       if (after > before) counter.increment(static_cast<double>(after - before));
@@ -78,10 +106,19 @@ class DeviceTierActor final : public ActorBase {
     leased_.set(stats.leased);
     free_.set(stats.free);
     told_ = stats;
+    if (!by_tier_) return;
+    by_tier_->report({.query_tokens = stats.query_tokens,
+                      .hit_tokens = stats.hit_tokens,
+                      .written_blocks = stats.published_blocks,
+                      .evicted_written = stats.dropped_blocks,
+                      .evicted_unwritten = stats.lost_blocks,
+                      .unwritten = stats.unwritten,
+                      .stored = stats.cached,
+                      .locked = stats.locked,
+                      .free = stats.free});
   }
 
   kv::DeviceTier tier_;
-  GroupEpoch epoch_;
   kv::DeviceTierStats told_;
   base::Gauge& usage_;
   base::Gauge& cached_;
@@ -91,6 +128,7 @@ class DeviceTierActor final : public ActorBase {
   base::Counter& queries_;
   base::Counter& hits_;
   base::Counter& evicted_;
+  std::optional<TierMetrics> by_tier_;  // with a tier below
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // CacheTier(device): the actor around kv::DeviceTier, which holds index, locks and policy of the blocks in device memory.
-// Speaks messages/cache.capnp with its holder, the scheduler; learns of epochs from the ReplicaSupervisor. A message of an older epoch is
-// dropped unread: its locks and leases are void.
+// Speaks messages/cache.capnp with its holder, the scheduler, and with the tier below, if there is one (tier_actor.h); learns of epochs
+// from the ReplicaSupervisor. A message of an older epoch is dropped unread: its locks and leases are void.
 #pragma once
 #include "actors/actor_context.h"
 #include "messages/ids.h"
@@ -14,6 +14,7 @@ namespace troupe::actors {
 
 struct DeviceTierDependencies {
   std::shared_ptr<const ActorContext> context;
+  std::uint32_t replica = 1;
 };
 caf::actor spawn_device_tier(caf::actor_system& system, DeviceTierDependencies dependencies);
 

@@ -4,6 +4,7 @@
 #include "actors/replica_supervisor.h"
 #include "actors/timers.h"
 #include "actors/wire/common.h"
+#include "messages/cache.capnp.h"
 #include "messages/error_reasons.h"
 #include "messages/supervision.capnp.h"
 #include "runtime/base/metric_names.h"
@@ -42,6 +43,7 @@ class NodeSupervisor final : public ActorBase {
         },
         [this](const Message<messages::DrainNode>& message) { on_drain(message); },
         [this](const Message<messages::Drained>& message) { on_drained(message->getRole(), message->getCut()); },
+        [this](const Message<messages::TierFlushed>& message) { on_flushed(*message); },
         [this](EndAtom, const std::string& reason) {
           if (parts_.on_fatal) parts_.on_fatal(kExitEngineLost, reason);
         },
@@ -53,7 +55,7 @@ class NodeSupervisor final : public ActorBase {
   }
 
  private:
-  enum class DrainStage { kNone, kGateway, kScheduler, kDone };
+  enum class DrainStage { kNone, kGateway, kScheduler, kTiers, kDone };
 
   void start(Child& child) {
     child.actor = child.spec.start(system());
@@ -85,6 +87,10 @@ class NodeSupervisor final : public ActorBase {
     log(base::LogLevel::kError, "actor_died", "role=" + role + " reason=" + describe(down.reason));
     if (stage_ == DrainStage::kScheduler && child->spec.role == Role::SCHEDULER) {
       on_drained(Role::SCHEDULER, 0);
+      return;
+    }
+    if (stage_ == DrainStage::kTiers && child->spec.role == Role::DEVICE_TIER) {
+      end_drain();
       return;
     }
     if (!child->window.try_restart(now())) {
@@ -122,6 +128,7 @@ class NodeSupervisor final : public ActorBase {
 
   void on_drain(const Message<messages::DrainNode>& message) {
     grace_ = message;
+    drain_until_ = now() + std::chrono::milliseconds(message->getGraceMs());
     switch (stage_) {
       case DrainStage::kNone:
         stage_ = gateway_ ? DrainStage::kGateway : DrainStage::kScheduler;
@@ -129,6 +136,7 @@ class NodeSupervisor final : public ActorBase {
         break;
       case DrainStage::kGateway:
       case DrainStage::kScheduler: tell_drain(); break;  // a second one shortens the grace time
+      case DrainStage::kTiers: end_drain(); break;
       case DrainStage::kDone: break;
     }
   }
@@ -148,9 +156,31 @@ class NodeSupervisor final : public ActorBase {
       tell_drain();
     } else if (role == Role::SCHEDULER && stage_ == DrainStage::kScheduler) {
       cut_ += cut;
-      stage_ = DrainStage::kDone;
-      if (parts_.on_drained) parts_.on_drained(cut_);
+      flush_tiers();
     }
+  }
+
+  /// Only what is on a disk outlives the process.
+  void flush_tiers() {
+    const auto tier = registry().find(Role::DEVICE_TIER, parts_.replica);
+    if (!tier || !registry().find(Role::DISK_TIER, parts_.replica)) return end_drain();
+    stage_ = DrainStage::kTiers;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(drain_until_ - now()).count();
+    tell(tier, Message<messages::FlushTier>::build([&](messages::FlushTier::Builder flush) {
+           flush.setGraceMs(static_cast<std::uint32_t>(std::max<std::int64_t>(left, 0)));
+         }));
+  }
+
+  void on_flushed(messages::TierFlushed::Reader flushed) {
+    if (stage_ != DrainStage::kTiers) return;
+    log(base::LogLevel::kInfo, "tiers_flushed",
+        "written=" + std::to_string(flushed.getBlocksWritten()) + " lost=" + std::to_string(flushed.getBlocksLost()));
+    end_drain();
+  }
+
+  void end_drain() {
+    stage_ = DrainStage::kDone;
+    if (parts_.on_drained) parts_.on_drained(cut_);
   }
 
   void on_end(const caf::error& reason) {
@@ -182,6 +212,7 @@ class NodeSupervisor final : public ActorBase {
   caf::actor gateway_;
   DrainStage stage_ = DrainStage::kNone;
   Message<messages::DrainNode> grace_;
+  TimePoint drain_until_;
   std::uint32_t cut_ = 0;
 };
 

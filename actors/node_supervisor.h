@@ -1,7 +1,7 @@
 // NodeSupervisor: keeps the actors of a node alive. Children are data: a role, how to start it, who has to hear of it.
 // A child that dies is started again within the restart window; the death of a scheduler or device tier also restarts the shard group
 // (RestartGroup), because leases and locks are void with either. A window that is used up ends what the child served.
-// Also leads a drain: gateway, then schedulers.
+// Also leads a drain: gateway, then scheduler, then, where there is a disk tier, what it does not have yet.
 #pragma once
 #include "actors/actor_context.h"
 #include "actors/replica_spec.h"

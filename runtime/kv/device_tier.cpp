@@ -3,7 +3,6 @@
 #include "messages/error.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/prefix_tree.h"
-#include "runtime/kv/write_downs.h"
 
 #include <algorithm>
 #include <deque>
@@ -58,7 +57,9 @@ class DeviceTier::State {
   WriteDownWanted next_write_downs();
   void written_down(const WrittenDown& answer);
   void tier_below_lost(bool for_good);
+  const WriteDowns& write_downs() const { return write_downs_; }
   Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
+  std::uint32_t run_of(std::span<const BlockKey> path) const;
   void unpin(const PinName& name) { keep(pins_.unpin(name), false); }
   void expire(std::uint64_t now) { keep(pins_.expire(now), false); }
   DeviceTierStats stats() const;
@@ -250,6 +251,12 @@ Status DeviceTier::State::pin(const PinName& name, std::span<const BlockKey> pat
   return ok_status();
 }
 
+std::uint32_t DeviceTier::State::run_of(std::span<const BlockKey> path) const {
+  std::uint32_t run = 0;
+  while (run < path.size() && tree_.find(path[run]) != nullptr) ++run;
+  return run;
+}
+
 void DeviceTier::State::keep(const std::vector<BlockKey>& keys, bool kept) {
   for (const BlockKey& key : keys)
     if (TreeNode* node = tree_.find(key)) tree_.keep(*node, kept);
@@ -331,10 +338,12 @@ BlocksLeased DeviceTier::lease(const LeaseBlocks& request) { return state_->leas
 void DeviceTier::publish(const PublishBlocks& request) { state_->publish(request); }
 void DeviceTier::release(const ReleaseBlocks& request) { state_->release(request); }
 WriteDownWanted DeviceTier::next_write_downs() { return state_->next_write_downs(); }
+const WriteDowns& DeviceTier::write_downs() const { return state_->write_downs(); }
 void DeviceTier::written_down(const WrittenDown& answer) { state_->written_down(answer); }
 void DeviceTier::tier_below_lost(bool for_good) { state_->tier_below_lost(for_good); }
 Status DeviceTier::pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until) { return state_->pin(name, path, until); }
 void DeviceTier::unpin(const PinName& name) { state_->unpin(name); }
+std::uint32_t DeviceTier::run_of(std::span<const BlockKey> path) const { return state_->run_of(path); }
 void DeviceTier::expire(std::uint64_t now) { state_->expire(now); }
 DeviceTierStats DeviceTier::stats() const { return state_->stats(); }
 void DeviceTier::check_invariants() const { state_->check_invariants(); }

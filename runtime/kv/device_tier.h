@@ -5,6 +5,7 @@
 #pragma once
 #include "runtime/kv/pin_table.h"
 #include "runtime/kv/tier_messages.h"
+#include "runtime/kv/write_downs.h"
 
 #include <memory>
 
@@ -35,6 +36,7 @@ class DeviceTier {
   void release(const ReleaseBlocks& request);
   /// Blocks to ask the tier below for; they stay until written_down(). None where there is nothing, or enough is asked for.
   WriteDownWanted next_write_downs();
+  const WriteDowns& write_downs() const;
   void written_down(const WrittenDown& answer);
   /// What was asked for is free again, and asked for anew; with the tier gone for good, nothing is.
   void tier_below_lost(bool for_good);
@@ -42,6 +44,8 @@ class DeviceTier {
   /// the rest stays for whoever runs. Pins outlive an epoch, unless the number of blocks changes.
   Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
   void unpin(const PinName& name);
+  /// How many blocks of the path, from its start on, are in the tree.
+  std::uint32_t run_of(std::span<const BlockKey> path) const;
   void expire(std::uint64_t now);
   DeviceTierStats stats() const;
   void check_invariants() const;  // throws InvariantViolation; for tests

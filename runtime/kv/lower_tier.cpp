@@ -253,6 +253,15 @@ Status LowerTier::pin(const PinName& name, std::span<const BlockKey> path, std::
   return ok_status();
 }
 
+std::uint32_t LowerTier::run_of(std::span<const BlockKey> path) const {
+  std::uint32_t run = 0;
+  for (; run < path.size(); ++run) {
+    const auto at = by_key_.find(path[run]);
+    if (at == by_key_.end() || pool_.state(at->second) != BlockState::kCached) break;
+  }
+  return run;
+}
+
 void LowerTier::unpin(const PinName& name) {
   for (const BlockKey& key : pins_.unpin(name)) refresh(key);
 }

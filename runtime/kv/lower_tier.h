@@ -84,12 +84,15 @@ class LowerTier {
 
   /// Towards the tier below, as for the device (device_tier.h).
   WriteDownWanted next_write_downs();
+  const WriteDowns& write_downs() const { return write_downs_; }
   void written_down(const WrittenDown& answer);
   void tier_below_lost(bool for_good);
 
   /// Not evicted before its time, and written soon. Refused beyond half of the tier.
   Status pin(const PinName& name, std::span<const BlockKey> path, std::uint64_t until);
   void unpin(const PinName& name);
+  /// How many blocks of the path, from its start on, are here.
+  std::uint32_t run_of(std::span<const BlockKey> path) const;
   void expire(std::uint64_t now);
 
   const LowerTierSpec& spec() const { return spec_; }

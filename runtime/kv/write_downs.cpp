@@ -16,10 +16,9 @@ void WriteDowns::add(const WantedBlock& block, bool soon) {
 }
 
 std::vector<WantedBlock> WriteDowns::take(bool& soon) {
-  const std::size_t most = std::clamp(blocks_ / 16, 1U, kMostAsked);
   std::vector<WantedBlock> taken;
   soon = waiting_.next_is_soon();
-  while (asked_.size() < most && waiting_.size() > 0 && waiting_.next_is_soon() == soon) {
+  while (asked_.size() < most_asked() && waiting_.size() > 0 && waiting_.next_is_soon() == soon) {
     taken.push_back(*waiting_.pop());
     asked_.push_back(taken.back());
   }

@@ -5,6 +5,7 @@
 #pragma once
 #include "runtime/kv/write_queue.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -21,6 +22,8 @@ class WriteDowns {
   void move_up(const BlockKey& key) { waiting_.move_up(key); }
   /// Evicted.
   void pass_over(const BlockKey& key) { waiting_.erase(key); }
+  /// As many as are asked for at a time.
+  std::uint32_t most_asked() const { return std::clamp(blocks_ / 16, 1U, kMostAsked); }
   /// What to ask for now, which is asked for from here on; empty where enough is. A parent comes before its children.
   std::vector<WantedBlock> take(bool& soon);
   /// The source of what was asked for under this key, which is no longer; nothing if it was not.
