@@ -65,8 +65,10 @@ class Planner {
   /// Those whose rows fill half of a piece gain little, and a long row is better shared by all threads.
   void share_prefixes() {
     std::vector<const SequenceRows*> candidates;
+    candidates.reserve(sequences_.size());
     for (const SequenceRows& s : sequences_)
       if (s.rows > 0 && s.rows * group_ <= kMaxAttentionRows / 2 && !is_long(s)) candidates.push_back(&s);
+    if (candidates.size() < 2) return;
     plan_.members = shared_prefixes(candidates);
     const std::span<const PrefixMember> members = plan_.members;
     for (std::size_t i = 0, end = 0; i < members.size(); i = end) {
