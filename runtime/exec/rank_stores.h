@@ -44,6 +44,8 @@ class RankStores {
   void start(const plan::MoveBlocks& set, std::function<void(plan::MovesFinished)> finished);
   /// Tells what a store holds, least recently used first, once all moves that were started before have ended. False: no such tier.
   bool inventory(Tier tier, std::function<void(std::vector<StoredBlock>)> done);
+  /// Runs on the mover's thread, likewise.
+  void post(std::function<void()> task) { mover_.post(std::move(task)); }
   /// Of the tier's actor. Moves that name an older one fail from now on.
   void set_incarnation(Tier tier, Incarnation incarnation);
   /// Before a plan writes the block's first position.

@@ -170,7 +170,7 @@ TEST_CASE("a shard writes blocks down, and reads them in the next epoch into oth
   CHECK(stage.heard->disk_blocks == 0);
   CHECK(stage.heard->block_bytes == FakeCache::kBytes);
   stage.enter(1);
-  CHECK(stage.heard->names == Names{"ShardLoaded", "ShardReady", "InventoryReported"});
+  CHECK(stage.heard->names == Names{"ShardLoaded", "InventoryReported", "ShardReady"});
   CHECK(stage.heard->inventories.at(0).entries.empty());
   CHECK(stage.heard->inventories.at(0).tier == Tier::kHost);
   const auto prompt = letters(40);

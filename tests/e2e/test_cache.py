@@ -44,7 +44,7 @@ class CacheTest(unittest.TestCase):
 
     def cache_of(self, usage):
         """Tokens by tier; they add up to the prompt."""
-        cache = usage["cache"]
+        cache = usage["prompt_tokens_details"]["cache_report"]
         self.assertEqual(cache["device"] + cache["host"] + cache["disk"] + cache["computed"], usage["prompt_tokens"], usage)
         self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"] - cache["computed"])
         return cache
@@ -55,7 +55,7 @@ class CacheTest(unittest.TestCase):
 
     def wait_written(self, server):
         """Nothing that was published still waits to be written down."""
-        return server.wait_for_metrics(lambda m: m.get("troupe:blocks_to_write_down", 1) == 0, 30)
+        return server.wait_for_metrics(lambda m: sum(v for k, v in m.items() if k.startswith("troupe:cache_tier_unwritten_blocks")) == 0, 30)
 
     def test_every_tier_gives_the_same_tokens(self):
         for kv in ("int8", "fp16", "fp32"):
@@ -68,7 +68,7 @@ class CacheTest(unittest.TestCase):
                 cold, usage = self.ask(plain, prompt)
                 self.assertEqual(self.cache_of(usage)["computed"], usage["prompt_tokens"])
                 plain.stop()
-                server = self.serve("--host-cache", "64MiB", "--disk-cache", "256MiB", device=device)
+                server = self.serve("--host-cache", "256MiB", "--disk-cache", "256MiB", device=device)
                 self.assertEqual(self.ask(server, prompt)[0], cold)
                 again, usage = self.ask(server, prompt)
                 self.assertEqual(again, cold)
