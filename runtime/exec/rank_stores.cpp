@@ -146,7 +146,8 @@ Result<std::uint32_t> choose_store_blocks(const std::string& option, std::uint64
   };
   if (bytes == 0) return 0U;
   if (bytes > limit)
-    return bad(std::to_string(bytes >> 20) + " MiB is more than the memory of this machine (" + std::to_string(limit >> 20) + " MiB)");
+    return bad(std::to_string(bytes >> 20) + " MiB is more than the memory that this machine has beside --kv-memory (" +
+               std::to_string(limit >> 20) + " MiB)");
   if (blocks < kFewest)
     return bad("room for " + std::to_string(blocks) + " blocks of " + std::to_string(block_bytes) + " bytes; at least " +
                std::to_string(kFewest) + " are needed");

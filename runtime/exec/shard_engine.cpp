@@ -7,6 +7,7 @@
 #include "runtime/weights/gguf_file.h"
 #include "runtime/weights/pack_cache.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <new>
@@ -100,7 +101,7 @@ class CpuShardEngine final : public ShardEngine {
     const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
     const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
     if (!blocks) return blocks.error();
-    const auto places = choose_places(spec, block_bytes);
+    const auto places = choose_places(spec, *blocks, block_bytes);
     if (!places) return places.error();
     clock.mark("open");
     const base::CacheFolder folder{std::filesystem::path(spec.cache_folder)};
@@ -131,8 +132,9 @@ class CpuShardEngine final : public ShardEngine {
   struct Places {
     std::uint32_t host = 0, disk = 0;
   };
-  static Result<Places> choose_places(const ShardSpec& spec, std::uint64_t block_bytes) {
-    const auto host = choose_store_blocks("host-cache", spec.host_bytes, block_bytes, usable_memory());
+  static Result<Places> choose_places(const ShardSpec& spec, std::uint32_t device_blocks, std::uint64_t block_bytes) {
+    const std::uint64_t memory = usable_memory(), device = device_blocks * block_bytes;
+    const auto host = choose_store_blocks("host-cache", spec.host_bytes, block_bytes, memory - std::min(memory, device));
     if (!host) return host.error();
     const auto disk = choose_store_blocks("disk-cache", spec.disk_bytes, block_bytes, UINT64_MAX);
     if (!disk) return disk.error();

@@ -74,7 +74,7 @@ class Start(unittest.TestCase):
         self.refused(MODEL, "--host", "not an address", words=["not an address"])
         self.refused(MODEL, "--kv-memory", "1K", words=["kv-memory"])
         self.refused(MODEL, "--host-cache", "1K", words=["host-cache", "blocks"])
-        self.refused(MODEL, "--host-cache", "999TiB", words=["host-cache", "memory of this machine"])
+        self.refused(MODEL, "--host-cache", "999TiB", words=["host-cache", "memory that this machine has"])
         self.refused(MODEL, "--disk-cache", "1GiB", "--cache-dir", "none", words=["disk-cache", "--cache-dir"])
         self.refused(MODEL, "--fault", "slow-disk:0", words=["fault"])
 
