@@ -97,6 +97,15 @@ struct Options {
   std::uint64_t newcomer_tokens = 2000;
   double settle_seconds = 1;
   bool ignore_eos = false;
+  std::vector<std::string> cache_scenarios = {"turn", "shared", "multiturn", "mcts", "none"};  // and trace, where one is given
+  std::string trace;                                                                           // path of a block trace
+  std::uint64_t trace_tokens = 4096;
+  std::uint64_t chat_tokens = 2000;
+  std::uint64_t tree_root_tokens = 1000;
+  std::uint64_t tree_branches = 16;
+  std::uint64_t tree_depth = 6;
+  std::uint64_t tree_children = 4;
+  std::uint64_t tree_expansions = 48;
   std::string json_file;  // "-": standard output
   std::string html_file;
 };

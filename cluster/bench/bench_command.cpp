@@ -2,6 +2,7 @@
 #include "cluster/bench/bench_command.h"
 
 #include "cluster/bench/bench_options.h"
+#include "cluster/bench/cache_suite.h"
 #include "cluster/bench/engine_runs.h"
 #include "cluster/bench/machine.h"
 #include "cluster/printable.h"
@@ -109,7 +110,8 @@ class Bench {
 
   const Report& report() const { return report_; }
   bool failed_requests() const {
-    return std::any_of(report_.http.begin(), report_.http.end(), [](const HttpFigure& figure) { return figure.errors > 0; });
+    return std::any_of(report_.http.begin(), report_.http.end(), [](const HttpFigure& figure) { return figure.errors > 0; }) ||
+           std::any_of(report_.cache.begin(), report_.cache.end(), [](const CacheFigure& figure) { return figure.load.errors > 0; });
   }
 
  private:
@@ -119,11 +121,12 @@ class Bench {
       if (auto status = load(); !status) return status;
     if (interrupted.load()) return ok_status();
     report_.setting.url = options_.options.url;
-    if (options_.http || options_.step)
+    if (options_.http || options_.step || (options_.cache && foreign))  // which tells the model's name, too
       if (auto status = start_http(); !status) return status;
     if (!foreign)
       if (auto status = measure_engine(); !status) return status;
     if (options_.http && !interrupted.load()) measure_http();
+    if (options_.cache && !interrupted.load()) return measure_cache();
     return ok_status();
   }
 
@@ -232,6 +235,16 @@ class Bench {
       if (interrupted.load()) return;  // this scenario was cut short and says nothing
       report_.http.push_back(std::move(figure));
     }
+  }
+
+  Status measure_cache() {
+    const double position_bytes = engine_ ? kv_bytes_of_position(*engine_) : 0;
+    const auto context = engine_ ? static_cast<std::uint32_t>(engine_->config().context) : 0;
+    http_.reset();
+    node_.reset();
+    runs_.reset();
+    engine_.reset();  // the suite's servers load the model themselves: their K and V survive restarts
+    return CacheSuite(options_, position_bytes, context, bar_, interrupted, report_).measure();
   }
 
   /// Of what varies little or takes long.

@@ -23,6 +23,23 @@ Error bad(const std::string& option, std::string text) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, std::move(text), option);
 }
 
+Result<CacheSizes> cache_sizes(const Options& options) {
+  CacheSizes out;
+  out.scenarios = options.cache_scenarios;
+  out.chat_tokens = small(options.chat_tokens);
+  out.tree_root_tokens = small(options.tree_root_tokens);
+  out.tree = {small(options.tree_branches), small(options.tree_depth), small(options.tree_children), small(options.tree_expansions)};
+  out.trace_tokens = small(options.trace_tokens);
+  const bool named = std::find(out.scenarios.begin(), out.scenarios.end(), "trace") != out.scenarios.end();
+  if (named && options.trace.empty()) return bad("trace", "--cache-scenario trace needs a file: --trace FILE");
+  if (options.trace.empty()) return out;
+  auto trace = read_block_trace(options.trace, options.requests);
+  if (!trace) return trace.error();
+  out.trace = std::move(*trace);
+  if (!named) out.scenarios.push_back("trace");
+  return out;
+}
+
 }  // namespace
 
 Result<BenchOptions> bench_options(const Options& options) {
@@ -37,13 +54,14 @@ Result<BenchOptions> bench_options(const Options& options) {
   }
   if (suites.empty()) suites = foreign ? std::vector<std::string>{"http"} : std::vector<std::string>{"prefill", "decode", "step", "roof"};
   for (const std::string& suite : suites) {
-    if (foreign && suite != "http")
-      return bad("suite", "suite " + suite + " measures MODEL in this process; with --url there is only http");
+    if (foreign && suite != "http" && suite != "cache")
+      return bad("suite", "suite " + suite + " measures MODEL in this process; with --url there are only http and cache");
     out.prefill |= suite == "prefill";
     out.decode |= suite == "decode";
     out.step |= suite == "step";
     out.roof |= suite == "roof";
     out.http |= suite == "http";
+    out.cache |= suite == "cache";
   }
   if (foreign && !out.options.model.empty()) return bad("url", "give --url or MODEL, not both");
   if (!foreign && options.model.empty()) return bad("model", "give the path of a GGUF file, or --url of a server");
@@ -65,6 +83,11 @@ Result<BenchOptions> bench_options(const Options& options) {
   out.sizes.stream_tokens = small(options.stream_tokens);
   out.sizes.newcomer_tokens = small(options.newcomer_tokens);
   out.sizes.settle_seconds = options.settle_seconds;
+  if (out.cache) {
+    auto sizes = cache_sizes(options);
+    if (!sizes) return sizes.error();
+    out.cache_sizes = std::move(*sizes);
+  }
   out.seed = options.seed;
   // A server that has seen a prompt before answers from its prefix cache: a new seed each time, unless one is given.
   if (out.seed == 0) out.seed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) | 1;

@@ -100,7 +100,7 @@ std::string bar_chart(const std::string& title, const std::vector<Bar>& bars, do
   return svg(title, height, body);
 }
 
-std::string stacked_bars(const std::string& title, const std::vector<StackedBar>& bars) {
+std::string stacked_bars(const std::string& title, const std::vector<StackedBar>& bars, const std::string& unit) {
   constexpr double kTall = 26, kSpace = 40;
   double largest = 0;
   for (const StackedBar& bar : bars) {
@@ -116,7 +116,7 @@ std::string stacked_bars(const std::string& title, const std::vector<StackedBar>
     double x = kLabels;
     for (const Segment& segment : bar.segments) {
       const double width = segment.value * scale;
-      body += rectangle(x, y, std::max(0.4, width - 1.5), kTall, segment.colour, segment.name + ": " + number(segment.value) + " us");
+      body += rectangle(x, y, std::max(0.4, width - 1.5), kTall, segment.colour, segment.name + ": " + number(segment.value) + " " + unit);
       if (width > kCharacter * static_cast<double>(segment.name.size()) + 8)
         body += text(x + width / 2, y + kTall / 2 + 4, "middle", "inside", segment.name);
       x += width;

@@ -29,8 +29,8 @@ struct StackedBar {
   std::vector<Segment> segments;
   std::string text;
 };
-/// All on one scale; what is wide enough carries its name.
-std::string stacked_bars(const std::string& title, const std::vector<StackedBar>& bars);
+/// All on one scale; what is wide enough carries its name. `unit` of the values, in their tips.
+std::string stacked_bars(const std::string& title, const std::vector<StackedBar>& bars, const std::string& unit = "us");
 
 struct Line {
   std::string name;

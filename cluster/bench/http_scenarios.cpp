@@ -1,5 +1,6 @@
 // See http_scenarios.h.
 #include "cluster/bench/http_scenarios.h"
+#include "cluster/bench/load_summary.h"
 #include "messages/error_reasons.h"
 
 #include <nlohmann/json.hpp>
@@ -21,55 +22,6 @@ constexpr std::uint32_t kNewcomerAnswer = 32;
 constexpr std::size_t kWarmPieces = 16;  // of each stream, before the newcomer
 
 Messages user(std::string text) { return {{"user", std::move(text)}}; }
-
-/// Gaps that reach into (since, until).
-std::vector<double> gaps(const CallResult& result, double since = -std::numeric_limits<double>::infinity(),
-                         double until = std::numeric_limits<double>::infinity()) {
-  std::vector<double> out;
-  for (std::size_t i = 1; i < result.stamps.size(); ++i)
-    if (result.stamps[i] > since && result.stamps[i - 1] < until) out.push_back(result.stamps[i] - result.stamps[i - 1]);
-  return out;
-}
-
-void append(std::vector<double>& to, const std::vector<double>& more) { to.insert(to.end(), more.begin(), more.end()); }
-
-HttpFigure summary(const std::vector<CallResult>& results, double wall) {
-  HttpFigure figure;
-  figure.requests = static_cast<std::uint32_t>(results.size());
-  figure.wall_seconds = wall;
-  std::vector<double> first, between, per_token, whole;
-  double good = 0, prompt = 0, cached = 0, output = 0;
-  for (const CallResult& result : results) {
-    if (!result.good()) {
-      ++figure.errors;
-      if (figure.first_error.empty()) figure.first_error = result.error;
-      continue;
-    }
-    ++good;
-    prompt += static_cast<double>(result.prompt_tokens);
-    cached += static_cast<double>(result.cached_tokens);
-    output += static_cast<double>(result.output_tokens);
-    first.push_back(result.first_token_seconds());
-    append(between, gaps(result));
-    whole.push_back(result.end - result.start);
-    if (result.stamps.size() >= 2 && result.output_tokens >= 2)
-      per_token.push_back((result.stamps.back() - result.stamps.front()) / static_cast<double>(result.output_tokens - 1));
-  }
-  if (wall > 0) {
-    figure.output_tokens_per_second = output / wall;
-    figure.prompt_tokens_per_second = prompt / wall;
-  }
-  if (good > 0) {
-    figure.prompt_tokens = prompt / good;
-    figure.cached_tokens = cached / good;
-    figure.output_tokens = output / good;
-  }
-  figure.first_token = latency_of(std::move(first));
-  figure.between_tokens = latency_of(std::move(between));
-  figure.per_token = latency_of(std::move(per_token));
-  figure.whole = latency_of(std::move(whole));
-  return figure;
-}
 
 }  // namespace
 
@@ -134,20 +86,11 @@ HttpFigure HttpScenarios::run(std::string_view scenario, std::uint32_t clients) 
 }
 
 HttpFigure HttpScenarios::one_by_one(std::uint32_t clients, const std::vector<Messages>& requests, std::uint32_t answer_tokens) {
-  LoadClient load = client(settings_.ignore_eos);
-  std::vector<CallResult> results;
-  std::size_t next = 0;
-  std::function<void()> ask = [&] {
-    if (next == requests.size() || stop_.load(std::memory_order_relaxed)) return;
-    load.start(requests[next++], answer_tokens, [&](CallResult&& result) {
-      results.push_back(std::move(result));
-      ask();
-    });
-  };
+  LoadClient load = client();
   const double start = now_seconds();
-  for (std::uint32_t i = 0; i < clients; ++i) ask();
-  load.run();
-  HttpFigure figure = summary(results, now_seconds() - start);
+  const auto results = load.run_all(requests.size(), clients,
+                                    [&](std::size_t i, LoadClient::Done done) { load.start(requests[i], answer_tokens, std::move(done)); });
+  HttpFigure figure = load_summary(results, now_seconds() - start);
   figure.clients = clients;
   return figure;
 }
@@ -158,7 +101,7 @@ HttpFigure HttpScenarios::multiturn(std::uint32_t clients) {
   for (auto& chat : questions)
     for (std::uint32_t turn = 0; turn < sizes_.turns; ++turn) chat.push_back(prompts_.words(sizes_.turn_words));
 
-  LoadClient load = client(settings_.ignore_eos);
+  LoadClient load = client();
   std::vector<CallResult> results;
   std::vector<std::vector<double>> by_turn(sizes_.turns);
   std::vector<Messages> histories(chats);
@@ -171,7 +114,7 @@ HttpFigure HttpScenarios::multiturn(std::uint32_t clients) {
       const bool good = result.good();
       if (good) {
         by_turn[turn].push_back(result.first_token_seconds());
-        histories[chat].push_back({"assistant", result.text});
+        histories[chat].push_back({"assistant", result.text()});
       }
       results.push_back(std::move(result));
       if (good && turn + 1 < sizes_.turns)
@@ -183,7 +126,7 @@ HttpFigure HttpScenarios::multiturn(std::uint32_t clients) {
   const double start = now_seconds();
   while (next < std::min(clients, chats)) ask(next++, 0);
   load.run();
-  HttpFigure figure = summary(results, now_seconds() - start);
+  HttpFigure figure = load_summary(results, now_seconds() - start);
   figure.clients = clients;
   for (auto& turn : by_turn) figure.first_token_by_turn.push_back(median(std::move(turn)) * 1e3);
   return figure;
@@ -191,7 +134,7 @@ HttpFigure HttpScenarios::multiturn(std::uint32_t clients) {
 
 HttpFigure HttpScenarios::newcomer() {
   const std::string prompt = prompts_.text(sizes_.newcomer_tokens);
-  LoadClient load = client(settings_.ignore_eos);
+  LoadClient load = client();
   std::vector<CallResult> streams;
   CallResult late;
   late.error = "the streams ended before the newcomer came";
@@ -217,13 +160,13 @@ HttpFigure HttpScenarios::newcomer() {
   const double first = late.stamps.empty() ? late.end : late.stamps.front();
   for (const CallResult& stream : streams) {
     if (!stream.good()) continue;
-    append(before, gaps(stream, ready, late.start));
-    append(during, gaps(stream, late.start, first));
-    append(after, gaps(stream, first));
+    append_gaps(before, stream, ready, late.start);
+    append_gaps(during, stream, late.start, first);
+    append_gaps(after, stream, first);
   }
   std::vector<CallResult> all = streams;
   all.push_back(late);
-  HttpFigure figure = summary(all, wall);
+  HttpFigure figure = load_summary(all, wall);
   figure.clients = sizes_.streams;
   figure.newcomer_prompt_tokens = static_cast<std::uint32_t>(late.prompt_tokens);
   if (late.good()) figure.newcomer_first_token_ms = late.first_token_seconds() * 1e3;

@@ -42,6 +42,8 @@ class HttpScenarios {
   PromptMaker& prompts() { return prompts_; }
   const std::string& model() const { return settings_.model; }
   LoadClient client(bool ignore_eos) const;
+  LoadClient client() const { return client(settings_.ignore_eos); }
+  const ServerAddress& server() const { return server_; }
 
  private:
   HttpFigure one_by_one(std::uint32_t clients, const std::vector<std::vector<ChatMessage>>& requests, std::uint32_t answer_tokens);

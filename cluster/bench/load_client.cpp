@@ -23,13 +23,27 @@ std::uint64_t count_of(const json& object, const char* name) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
-/// Text of a choice's delta, whatever this server calls it.
+std::string dumped(const json& body) { return body.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+/// Text of a choice, or of its delta, whatever this server calls it.
 std::string piece_of(const json& choice) {
-  const auto delta = choice.is_object() ? choice.find("delta") : choice.end();
-  if (!choice.is_object() || delta == choice.end() || !delta->is_object()) return {};
+  if (!choice.is_object()) return {};
+  if (const auto text = choice.find("text"); text != choice.end() && text->is_string()) return text->get<std::string>();
+  const auto delta = choice.find("delta");
+  if (delta == choice.end() || !delta->is_object()) return {};
   for (const char* key : {"content", "reasoning_content", "reasoning"})
     if (const auto found = delta->find(key); found != delta->end() && found->is_string())
       if (const auto& text = found->get_ref<const std::string&>(); !text.empty()) return text;
+  return {};
+}
+
+/// Tokens by tier, as Troupe reports them beside the counts that all servers have.
+TierTokens tiers_of(const json& usage, const json& details) {
+  for (const auto& [object, name] : {std::pair{&usage, "cache"}, std::pair{&details, "cache_report"}})
+    if (const auto report = object->find(name); report != object->end() && report->is_object()) {
+      const auto count = [&](const char* tier) { return static_cast<double>(count_of(*report, tier)); };
+      return {count("device"), count("host"), count("disk")};
+    }
   return {};
 }
 
@@ -44,7 +58,8 @@ struct LoadClient::Call {
   HttpAnswer answer;
   CallResult result;
   double deadline = 0;
-  bool finished = false, complete = false;  // complete: [DONE] was seen
+  double heard = 0;                                              // when the first event with a choice came
+  bool finished = false, complete = false, may_be_mute = false;  // complete: [DONE] was seen
   Done done;
   Watch watch;
   ~Call() {
@@ -61,11 +76,25 @@ void LoadClient::start(const std::vector<ChatMessage>& messages, std::uint32_t m
   body["stream_options"] = {{"include_usage", true}};
   if (settings_.ignore_eos) body["ignore_eos"] = true;
   for (const ChatMessage& message : messages) body["messages"].push_back({{"role", message.role}, {"content", message.content}});
+  open("/v1/chat/completions", dumped(body), 1, std::move(done)).watch = std::move(watch);
+}
+
+void LoadClient::start(const CompletionCall& asked, Done done) {
+  json body{{"model", settings_.model}, {"max_tokens", asked.max_tokens}, {"temperature", asked.temperature}, {"stream", true}};
+  body["stream_options"] = {{"include_usage", true}};
+  if (settings_.ignore_eos) body["ignore_eos"] = true;
+  if (asked.choices > 1) body["n"] = asked.choices;
+  if (asked.temperature > 0) body["seed"] = asked.seed;
+  if (asked.logprobs > 0) body["logprobs"] = asked.logprobs;
+  body["prompt"] = asked.prompt_ids.empty() ? json(asked.prompt) : json(asked.prompt_ids);
+  open("/v1/completions", dumped(body), asked.choices, std::move(done)).may_be_mute = true;
+}
+
+LoadClient::Call& LoadClient::open(const std::string& path, const std::string& body, std::size_t choices, Done done) {
   auto call = std::make_unique<Call>();
-  call->request =
-      http_request(server_, "POST", "/v1/chat/completions", settings_.api_key, body.dump(-1, ' ', false, json::error_handler_t::replace));
+  call->request = http_request(server_, "POST", path, settings_.api_key, body);
   call->done = std::move(done);
-  call->watch = std::move(watch);
+  call->result.texts.resize(choices);
   call->result.start = now_seconds();
   call->deadline = call->result.start + settings_.timeout_seconds;
   Call& opened = *call;
@@ -73,11 +102,12 @@ void LoadClient::start(const std::vector<ChatMessage>& messages, std::uint32_t m
   auto connected = connect_to(server_);
   if (!connected) {  // run() tells it: `done` may start the next call, and that one is refused, too
     opened.refused = connected.error().client_text;
-    return;
+    return opened;
   }
   opened.socket = *connected;
   const ssize_t sent = send(opened.socket, opened.request.data(), opened.request.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) opened.request.erase(0, static_cast<std::size_t>(sent));
+  return opened;
 }
 
 void LoadClient::after(double seconds, std::function<void()> then) { timers_.push_back({now_seconds() + seconds, std::move(then)}); }
@@ -87,6 +117,22 @@ CallResult LoadClient::call(const std::vector<ChatMessage>& messages, std::uint3
   start(messages, max_tokens, [&](CallResult&& result) { out = std::move(result); });
   run();
   return out;
+}
+
+std::vector<CallResult> LoadClient::run_all(std::size_t count, std::uint32_t clients,
+                                            const std::function<void(std::size_t, Done)>& start_one) {
+  std::vector<CallResult> results;
+  std::size_t next = 0;
+  std::function<void()> ask = [&] {
+    if (next == count || stop_.load(std::memory_order_relaxed)) return;
+    start_one(next++, [&](CallResult&& result) {
+      results.push_back(std::move(result));
+      ask();
+    });
+  };
+  for (std::uint32_t i = 0; i < clients; ++i) ask();
+  run();
+  return results;
 }
 
 void LoadClient::run() {
@@ -146,6 +192,7 @@ void LoadClient::take_bytes(Call& call) {
   const Status status = got == 0 ? call.answer.end_of_input() : call.answer.take({buffer, static_cast<std::size_t>(got)});
   if (!status && !call.complete) return finish(call, Status(status).error().client_text);
   if (!call.answer.has_head()) return;
+  call.result.status = call.answer.status();
   if (call.answer.status() != 200) {
     if (!call.answer.ended()) return;
     return finish(call, "HTTP " + std::to_string(call.answer.status()) + ": " + call.answer.take_body().substr(0, kLongestError));
@@ -163,6 +210,7 @@ void LoadClient::take_bytes(Call& call) {
       take_event(call, text);
   }
   if (call.finished || (!call.complete && !call.answer.ended())) return;
+  if (call.result.stamps.empty() && call.may_be_mute && call.heard > 0) call.result.stamps.push_back(call.heard);
   finish(call, call.result.stamps.empty() ? "the answer ended without text" : "");
 }
 
@@ -174,16 +222,20 @@ void LoadClient::take_event(Call& call, std::string_view text) {
   if (const auto usage = event.find("usage"); usage != event.end() && usage->is_object()) {
     result.prompt_tokens = count_of(*usage, "prompt_tokens");
     result.output_tokens = count_of(*usage, "completion_tokens");
-    if (const auto details = usage->find("prompt_tokens_details"); details != usage->end() && details->is_object())
-      result.cached_tokens = count_of(*details, "cached_tokens");
+    const auto found = usage->find("prompt_tokens_details");
+    const json details = found != usage->end() && found->is_object() ? *found : json::object();
+    result.cached_tokens = count_of(details, "cached_tokens");
+    result.tiers = tiers_of(*usage, details);
   }
   const auto choices = event.find("choices");
   if (choices == event.end() || !choices->is_array()) return;
   for (const json& choice : *choices) {
+    if (call.heard == 0) call.heard = now_seconds();
     const std::string piece = piece_of(choice);
     if (piece.empty()) continue;
     result.stamps.push_back(now_seconds());
-    result.text += piece;
+    const std::size_t index = count_of(choice, "index");
+    result.texts[index < result.texts.size() ? index : 0] += piece;
     if (call.watch) call.watch(result);
   }
 }

@@ -95,6 +95,11 @@ struct ProductFigure {
   double bandwidth_percent() const { return peak_gigabytes_per_second > 0 ? 100 * gigabytes_per_second / peak_gigabytes_per_second : 0; }
 };
 
+/// Prompt tokens whose K and V came from a tier of the cache; zeros where the server does not tell, only how many in all.
+struct TierTokens {
+  double device = 0, host = 0, disk = 0;
+};
+
 struct HttpFigure {
   std::string scenario;
   std::uint32_t clients = 1;
@@ -103,12 +108,22 @@ struct HttpFigure {
   double wall_seconds = 0;
   double output_tokens_per_second = 0, prompt_tokens_per_second = 0;
   double prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;  // mean of a request, as `usage` says
+  TierTokens tiers;                                                // the same of the cached ones
   Latency first_token, between_tokens, per_token, whole;           // ms; per_token: one mean a request
   std::vector<double> first_token_by_turn;                         // ms, median
   // Of the scenario newcomer: the streams' gaps before, while and after its prompt is read.
   double newcomer_first_token_ms = 0;
   std::uint32_t newcomer_prompt_tokens = 0;
   Latency before, during, after;
+};
+
+/// Of the suite cache.
+struct CacheFigure {
+  std::string where;  // turn: where the first turn lay; none: which tiers there are; else how many clients
+  HttpFigure load;
+  std::string against;  // where of the figure of this scenario that the ratio is to
+  double ratio = 0;     // turn: its median TTFT over that one's; none: its tok/s over that one's; 0: no such comparison
+  double cached_percent() const { return load.prompt_tokens > 0 ? 100 * load.cached_tokens / load.prompt_tokens : 0; }
 };
 
 struct Report {
@@ -123,6 +138,7 @@ struct Report {
   std::vector<PeakFigure> peaks;
   std::vector<ProductFigure> products;
   std::vector<HttpFigure> http;
+  std::vector<CacheFigure> cache;
   bool interrupted = false;
   std::vector<std::string> notes;  // what a reader must know: a part that was left out, and why
 };
@@ -131,7 +147,7 @@ struct Report {
 double four_rows_cost(const Report& report, std::uint32_t context);
 
 std::string report_table(const Report& report);
-/// `runs` (prefill and decode), `steps`, `peaks`, `products`, `http`, with what they were measured on.
+/// `runs` (prefill and decode), `steps`, `peaks`, `products`, `http`, `cache`, with what they were measured on.
 std::string report_json(const Report& report);
 /// One page that needs nothing else: plots as inline SVG, light and dark.
 std::string report_html(const Report& report);

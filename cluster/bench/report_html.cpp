@@ -137,6 +137,9 @@ std::string tiles(const Report& report) {
       out += tile(print("%.0f ms", f.first_token.p50), print("first token of %.0f cold ones, over HTTP", f.prompt_tokens));
     if (f.scenario == "newcomer") out += tile(print("%.0f ms", f.during.max), "longest gap while a newcomer is read");
   }
+  for (const CacheFigure& f : report.cache)
+    if (f.load.scenario == "turn" && f.ratio > 0)
+      out += tile(print("%.2f", f.ratio), "first token of a second turn against a cold one: " + f.where);
   return out.empty() ? out : "<div class=\"tiles\">\n" + out + "</div>\n";
 }
 
@@ -307,6 +310,50 @@ std::string http(const Report& report) {
                  report.setting.text(), inner);
 }
 
+std::string cache(const Report& report) {
+  if (report.cache.empty()) return {};
+  std::vector<Bar> first, rate;
+  std::vector<StackedBar> tokens;
+  std::vector<Row> rows;
+  std::string notes;
+  for (const CacheFigure& f : report.cache) {
+    const HttpFigure& l = f.load;
+    const std::string label = l.scenario + ", " + f.where;
+    const std::string ratio = f.ratio > 0 ? print("%.3f of ", f.ratio) + f.against : "";
+    const bool turn = l.scenario == "turn";
+    first.push_back({label, l.first_token.p50,
+                     print("%.0f ms, p99 %.0f", l.first_token.p50, l.first_token.p99) + (turn && f.ratio > 0 ? "; " + ratio : ""), 0,
+                     l.first_token.p99, turn ? 1 : 2});
+    if (!turn)
+      rate.push_back({label, l.output_tokens_per_second,
+                      print("%.1f tok/s", l.output_tokens_per_second) + (f.ratio > 0 ? "; " + ratio : ""), 0, 0, 4});
+    const double told = l.tiers.device + l.tiers.host + l.tiers.disk;
+    tokens.push_back({label,
+                      {{"device", l.tiers.device, 2},
+                       {"host", l.tiers.host, 1},
+                       {"disk", l.tiers.disk, 4},
+                       {"cached", std::max(0.0, l.cached_tokens - told), 3},
+                       {"computed", std::max(0.0, l.prompt_tokens - l.cached_tokens), 6}},
+                      print("%.0f %% cached", f.cached_percent())});
+    std::erase_if(tokens.back().segments, [](const Segment& segment) { return segment.value <= 0; });
+    rows.push_back({l.scenario, f.where, print("%u", l.requests), print("%u", l.errors), print("%.0f", l.prompt_tokens),
+                    print("%.0f", l.cached_tokens), print("%.0f", l.tiers.device), print("%.0f", l.tiers.host), print("%.0f", l.tiers.disk),
+                    print("%.1f", l.first_token.p50), print("%.1f", l.first_token.p90), print("%.1f", l.first_token.p99),
+                    print("%.2f", l.wall_seconds), print("%.1f", l.output_tokens_per_second), ratio});
+    if (!l.first_error.empty()) notes += "<p class=\"note\">" + escaped(label + ": " + l.first_error) + "</p>\n";
+  }
+  std::string inner = "<h3>Time to the first token, ms: median, whisker to the 99th percentile</h3>" +
+                      bar_chart("Time to first token by scenario", first) + "<h3>Prompt tokens of a request, by where they came from</h3>" +
+                      stacked_bars("Prompt tokens by tier", tokens, "tokens") +
+                      legend({{"device", 2}, {"host", 1}, {"disk", 4}, {"cached, server does not tell where", 3}, {"computed", 6}});
+  if (!rate.empty()) inner += "<h3>Tokens a second of all clients together</h3>" + bar_chart("Throughput by scenario", rate);
+  inner += notes + details(table({"scenario", "where", "requests", "errors", "prompt", "cached", "device", "host", "disk", "TTFT p50",
+                                  "TTFT p90", "TTFT p99", "seconds", "tok/s", "ratio"},
+                                 rows));
+  return section("Prefix cache", "What it saves to find a prefix in a tier of the cache. Tokens as the server's usage counts them.",
+                 report.setting.text(), inner);
+}
+
 }  // namespace
 
 std::string report_html(const Report& report) {
@@ -314,7 +361,7 @@ std::string report_html(const Report& report) {
          "initial-scale=1\"/>"
          "<title>troupe bench: " +
          escaped(report.setting.model) + "</title><style>" + kStyle + "</style></head>\n<body><main>\n" + head(report) + tiles(report) +
-         prefill(report) + decode(report) + step(report) + roof(report) + http(report) + "</main></body></html>\n";
+         prefill(report) + decode(report) + step(report) + roof(report) + http(report) + cache(report) + "</main></body></html>\n";
 }
 
 }  // namespace troupe::cluster::bench

@@ -121,6 +121,8 @@ Json of(const HttpFigure& figure, const Setting& setting) {
             {"prompt_tok_s", rounded(figure.prompt_tokens_per_second)},
             {"prompt_tokens_mean", rounded(figure.prompt_tokens)},
             {"cached_tokens_mean", rounded(figure.cached_tokens)},
+            {"cached_tokens_mean_by_tier",
+             {{"device", rounded(figure.tiers.device)}, {"host", rounded(figure.tiers.host)}, {"disk", rounded(figure.tiers.disk)}}},
             {"output_tokens_mean", rounded(figure.output_tokens)},
             {"ttft_ms", of(figure.first_token)},
             {"tpot_ms", of(figure.per_token)},
@@ -138,6 +140,13 @@ Json of(const HttpFigure& figure, const Setting& setting) {
     json["itl_after_ms"] = of(figure.after);
   }
   add_setting(json, setting);
+  return json;
+}
+
+Json of(const CacheFigure& figure, const Setting& setting) {
+  Json json{{"where", figure.where}, {"cached_percent", rounded(figure.cached_percent())}};
+  if (figure.ratio > 0) json["ratio_to"] = {{"where", figure.against}, {"ratio", rounded(figure.ratio)}};
+  json.update(of(figure.load, setting));
   return json;
 }
 
@@ -163,13 +172,14 @@ std::string report_json(const Report& report) {
   for (const auto& [name, value] : report.options) json["options"][name] = value;
   json["interrupted"] = report.interrupted;
   json["notes"] = report.notes;
-  for (const char* key : {"runs", "steps", "peaks", "products", "http"}) json[key] = Json::array();
+  for (const char* key : {"runs", "steps", "peaks", "products", "http", "cache"}) json[key] = Json::array();
   for (const auto& figure : report.prefill) json["runs"].push_back(of(figure, report.setting));
   for (const auto& figure : report.decode) json["runs"].push_back(of(figure, report.setting));
   for (const auto& figure : report.steps) json["steps"].push_back(of(figure, report.setting));
   for (const auto& figure : report.peaks) json["peaks"].push_back(of(figure));
   for (const auto& figure : report.products) json["products"].push_back(of(figure));
   for (const auto& figure : report.http) json["http"].push_back(of(figure, report.setting));
+  for (const auto& figure : report.cache) json["cache"].push_back(of(figure, report.setting));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

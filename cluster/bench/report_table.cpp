@@ -151,6 +151,24 @@ void http(Text& out, const Report& report) {
   }
 }
 
+void cache(Text& out, const Report& report) {
+  if (report.cache.empty()) return;
+  out.raw("\ncache: what the prefix cache saves (" + report.setting.text() + "); times in ms, tokens a request");
+  out.line("%-10s %-12s %5s %6s %8s %7s %7s %7s %7s | %8s %8s %8s | %8s | %s", "scenario", "where", "req", "errors", "prompt", "cached",
+           "device", "host", "disk", "TTFT p50", "p90", "p99", "tok/s", "ratio");
+  for (const CacheFigure& f : report.cache) {
+    const HttpFigure& l = f.load;
+    char ratio[64] = "";
+    if (f.ratio > 0) std::snprintf(ratio, sizeof ratio, "%.3f of %s", f.ratio, f.against.c_str());
+    out.line("%-10s %-12s %5u %6u %8.0f %7.0f %7.0f %7.0f %7.0f | %8.1f %8.1f %8.1f | %8.1f | %s", l.scenario.c_str(), f.where.c_str(),
+             l.requests, l.errors, l.prompt_tokens, l.cached_tokens, l.tiers.device, l.tiers.host, l.tiers.disk, l.first_token.p50,
+             l.first_token.p90, l.first_token.p99, l.output_tokens_per_second, ratio);
+    if (l.scenario == "mcts" || l.scenario == "trace")
+      out.line("           %.2f s in all; %.1f %% of the prompt tokens came from the cache", l.wall_seconds, f.cached_percent());
+    if (!l.first_error.empty()) out.raw("           first error: " + printable(l.first_error));
+  }
+}
+
 }  // namespace
 
 std::string report_table(const Report& report) {
@@ -161,6 +179,7 @@ std::string report_table(const Report& report) {
   step(out, report);
   roof(out, report);
   http(out, report);
+  cache(out, report);
   if (report.interrupted) out.raw("\ninterrupted: only what was measured until then");
   return out.take();
 }

@@ -56,6 +56,14 @@ Report full_report() {
   chat.scenario = "multiturn";
   chat.first_token_by_turn = {50.5, 60.5};
   report.http = {unique, chat, newcomer};
+  CacheFigure cold{"cold", unique, "", 0}, host{"host", unique, "cold", 0.123}, tree{"16 branches", unique, "", 0};
+  cold.load.scenario = host.load.scenario = "turn";
+  cold.load.prompt_tokens = host.load.prompt_tokens = 2000;
+  host.load.cached_tokens = 1937;
+  host.load.tiers = {33, 1904, 0};
+  tree.load.scenario = "mcts";
+  tree.load.wall_seconds = 6.25;
+  report.cache = {cold, host, tree};
   report.notes = {"a note"};
   return report;
 }
@@ -106,7 +114,7 @@ TEST_CASE("bench report: JSON has every figure with what it was measured on") {
   CHECK(parsed["runs"][3]["batch"] == 4);
   CHECK(parsed["runs"][3]["median_tokens_per_second"] == 640.25);
   CHECK(parsed["runs"][3]["median_tokens_per_second_per_sequence"] == Approx(160.0625));
-  for (const char* list : {"runs", "steps", "http"})
+  for (const char* list : {"runs", "steps", "http", "cache"})
     for (const json& figure : parsed[list]) {
       CHECK(figure["weights"] == "Q4_1 + Q8_0");
       CHECK(figure["isa"] == "avx512_vnni");
@@ -126,15 +134,24 @@ TEST_CASE("bench report: JSON has every figure with what it was measured on") {
   CHECK(parsed["http"][1]["ttft_ms_p50_by_turn"] == json({50.5, 60.5}));
   CHECK(parsed["http"][2]["itl_during_ms"]["max"] == 99.5);
   CHECK_FALSE(parsed["http"][0].contains("newcomer_ttft_ms"));
+  REQUIRE(parsed["cache"].size() == 3);
+  const json& host = parsed["cache"][1];
+  CHECK(host["scenario"] == "turn");
+  CHECK(host["where"] == "host");
+  CHECK(host["ratio_to"] == json{{"where", "cold"}, {"ratio", 0.123}});
+  CHECK(host["cached_tokens_mean_by_tier"] == json{{"device", 33}, {"host", 1904}, {"disk", 0}});
+  CHECK(host["cached_percent"] == Approx(96.85));
+  CHECK_FALSE(parsed["cache"][0].contains("ratio_to"));
 }
 
 TEST_CASE("bench report: the table has every figure") {
   Report report = full_report();
   const std::string table = report_table(report);
-  for (const char* figure :
-       {"1111.5",    "999.2", "200.5", "640.2",  "1.25 times",  "norm, QKV", "70.00",    "actors 31.5 us",      "1724.5",
-        "862.2",     "50.0",  "345.5", "1234.5", "during 99.5", "60.5",      "HTTP 503", "Q4_1 + Q8_0 weights", "avx512_vnni",
-        "2 threads", "a note"})
+  for (const char* figure : {"1111.5",      "999.2",         "200.5",          "640.2",       "1.25 times",
+                             "norm, QKV",   "70.00",         "actors 31.5 us", "1724.5",      "862.2",
+                             "50.0",        "345.5",         "1234.5",         "during 99.5", "60.5",
+                             "HTTP 503",    "0.123 of cold", "1904",           "6.25 s",      "Q4_1 + Q8_0 weights",
+                             "avx512_vnni", "2 threads",     "a note"})
     CHECK(contains(table, figure));
   CHECK_FALSE(contains(table, "interrupted"));
   report.interrupted = true;
@@ -145,9 +162,26 @@ TEST_CASE("bench report: the page is well-formed, complete and needs nothing fro
   const std::string page = report_html(full_report());
   CHECK(fault_of_markup(page).empty());
   INFO(fault_of_markup(page));
-  for (const char* figure :
-       {"1111.5", "999.2", "200.5", "640.2", "1.25 times", "norm, QKV", "70.00", "actors 31.5 us", "1724.5", "862.2", "345.5", "1234",
-        "99.5 ms", "HTTP 503: &lt;busy&gt;", "Some &lt;CPU&gt; &amp; Co", "a &quot;model&quot;.gguf", "a note"})
+  for (const char* figure : {"1111.5",
+                             "999.2",
+                             "200.5",
+                             "640.2",
+                             "1.25 times",
+                             "norm, QKV",
+                             "70.00",
+                             "actors 31.5 us",
+                             "1724.5",
+                             "862.2",
+                             "345.5",
+                             "1234",
+                             "99.5 ms",
+                             "HTTP 503: &lt;busy&gt;",
+                             "turn, host",
+                             "0.123 of cold",
+                             "97 % cached",
+                             "Some &lt;CPU&gt; &amp; Co",
+                             "a &quot;model&quot;.gguf",
+                             "a note"})
     CHECK(contains(page, figure));
   for (const char* outside : {"http://", "https://", "<script", "url(", "@import"}) CHECK_FALSE(contains(page, outside));
   CHECK(contains(page, "prefers-color-scheme: dark"));

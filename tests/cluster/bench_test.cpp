@@ -8,8 +8,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <unistd.h>
 
 using namespace troupe;
 using namespace troupe::cluster;
@@ -123,6 +127,44 @@ TEST_CASE("bench: suites and lists") {
   CHECK((foreign.http && !foreign.prefill && !foreign.step));
   const BenchOptions named = asked({"--url", "http://127.0.0.1:1", "http"});  // not a model
   CHECK((named.http && named.options.model.empty()));
+  const BenchOptions cache = asked({"--url", "http://127.0.0.1:1", "cache", "--cache-scenario", "mcts", "--tree-depth", "3"});
+  CHECK(
+      (cache.cache && !cache.http && cache.cache_sizes.scenarios == std::vector<std::string>{"mcts"} && cache.cache_sizes.tree.depth == 3));
+}
+
+TEST_CASE("bench: a trace is read run by run, and what is none is told with its line") {
+  const std::string path = (std::filesystem::temp_directory_path() / ("troupe-trace-" + std::to_string(getpid()))).string();
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  const auto read = [&](std::size_t requests) { return read_block_trace(path, requests); };
+  write("0+3 9\n0 7+2\r\n5\n");
+  REQUIRE(read(9).ok());
+  CHECK(*read(9) == std::vector<TraceRequest>{{0, 1, 2, 9}, {0, 7, 8}, {5}});
+  CHECK(read(2)->size() == 2);
+  for (const char* line : {"", "x", "1+", "1+0", "1-2", "-1", "1+2+3", "4294967296", "4294967295+2", "0+65537", "0+65536 1", "1\t2"}) {
+    write(std::string("1\n") + line + "\n");
+    INFO(line);
+    const auto trace = read(9);
+    REQUIRE_FALSE(trace.ok());
+    CHECK(trace.error().client_text.find("--trace: line 2 of ") == 0);
+    CHECK(read(1).ok());  // only what is wanted is read
+  }
+  write("");
+  CHECK(read(1).error().client_text.find("holds no request") != std::string::npos);
+  write("3+2\n1\n");
+  const BenchOptions options = asked({"m.gguf", "cache", "--trace", path, "--requests", "1"});
+  CHECK(options.cache_sizes.trace == std::vector<TraceRequest>{{3, 4}});
+  CHECK(options.cache_sizes.scenarios.back() == "trace");  // named by its file
+  CHECK(asked({"m.gguf", "cache", "--trace", path, "--cache-scenario", "trace"}).cache_sizes.scenarios.size() == 1);
+  std::filesystem::remove(path);
+  CHECK(fault({"m.gguf", "cache", "--trace", path}).find("cannot read") != std::string::npos);
+  CHECK(fault({"m.gguf", "cache", "--cache-scenario", "trace"}).find("--trace FILE") != std::string::npos);
+
+  const auto prompt = trace_prompt({4, 5, 4}, 1, 1000);
+  CHECK(prompt.size() == 96);
+  CHECK(std::equal(prompt.begin(), prompt.begin() + 32, prompt.begin() + 64));  // equal ids, equal tokens
+  CHECK(trace_prompt({4}, 2, 1000) != trace_prompt({4}, 1, 1000));
+  CHECK(trace_prompt({4, 5}, 1, 63).size() == 32);
+  CHECK(trace_prompt({4, 5}, 1, 1).size() == 32);
 }
 
 TEST_CASE("bench: JSON goes to standard output when no file is named") {
@@ -146,7 +188,7 @@ TEST_CASE("bench: bad options name themselves and their limit") {
   CHECK(fault({"m.gguf", "--scenario", "ttft,storm"}).find("--scenario: 'storm'") == 0);
   CHECK(fault({"m.gguf", "--answer-tokens", "1"}).find("2 to 65536") != std::string::npos);
   CHECK(fault({"m.gguf", "--url", "http://x"}).find("not both") != std::string::npos);
-  CHECK(fault({"decode", "--url", "http://x"}).find("with --url there is only http") != std::string::npos);
+  CHECK(fault({"decode", "--url", "http://x"}).find("with --url there are only http and cache") != std::string::npos);
   CHECK(fault({"--url", "http://x", "--html"}).find("--html") != std::string::npos);
 }
 

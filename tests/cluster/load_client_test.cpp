@@ -1,9 +1,12 @@
 // The load client and its scenarios against prepared answers.
-#include "cluster/bench/http_scenarios.h"
+#include "cluster/bench/cache_loads.h"
 #include "tests/cluster/scripted_server.h"
 
 #include <catch2/catch.hpp>
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -50,7 +53,7 @@ TEST_CASE("load client: an answer is timed and counted, whatever the cuts") {
   for (const std::size_t step : {std::size_t{1}, std::size_t{9}, std::size_t{1} << 20}) {
     const CallResult result = ask(kAnswer, step);
     CHECK(result.error == "");
-    CHECK(result.text == "Hello");
+    CHECK(result.text() == "Hello");
     REQUIRE(result.stamps.size() == 2);
     CHECK(result.start <= result.stamps[0]);
     CHECK(result.stamps[0] <= result.stamps[1]);
@@ -64,8 +67,50 @@ TEST_CASE("load client: an answer is timed and counted, whatever the cuts") {
 TEST_CASE("load client: other servers' words, and no usage") {
   const CallResult result = ask(chunked(event(R"({"content":null,"reasoning_content":"a"})") + event(R"({"reasoning":"b"})") + kDone));
   CHECK(result.error == "");
-  CHECK(result.text == "ab");
+  CHECK(result.text() == "ab");
   CHECK(result.output_tokens == 2);
+}
+
+TEST_CASE("load client: tokens by tier, in either place of usage") {
+  const std::string text = event(R"({"content":"a"})");
+  const auto usage = [&](const std::string& fields) {
+    return chunked(text + R"(data: {"choices":[],"usage":{)" + fields + "}}\n\n" + kDone);
+  };
+  const CallResult a = ask(usage(R"("prompt_tokens_details":{"cached_tokens":60,"cache_report":{"device":32,"host":20,"disk":8}})"));
+  CHECK((a.cached_tokens == 60 && a.tiers.device == 32 && a.tiers.host == 20 && a.tiers.disk == 8));
+  const CallResult b = ask(usage(R"("cache":{"device":1,"host":"x","disk":3},"prompt_tokens_details":[])"));
+  CHECK((b.error.empty() && b.cached_tokens == 0 && b.tiers.device == 1 && b.tiers.host == 0 && b.tiers.disk == 3));
+}
+
+TEST_CASE("load client: completions have a text a choice, or none") {
+  const std::string pieces = R"(data: {"choices":[{"index":1,"text":"b"},{"index":0,"text":"a"},{"index":9,"text":"!"}]})"
+                             "\n\n";
+  ScriptedServer server({chunked(pieces + kUsage + kDone), chunked(R"(data: {"choices":[{"index":0,"text":""}]})"
+                                                                   "\n\n" +
+                                                                   kUsage + kDone)});
+  LoadClient client(server.address(), {.model = "m"}, kGoOn);
+  std::vector<CallResult> results;
+  const auto keep = [&](CallResult&& result) { results.push_back(std::move(result)); };
+  CompletionCall call;
+  call.prompt = "p";
+  call.choices = 2;
+  call.temperature = 0.5;
+  call.seed = 7;
+  client.start(call, keep);
+  client.run();
+  call = {};
+  call.prompt_ids = {33, 34};
+  call.logprobs = 5;
+  client.start(call, keep);
+  client.run();
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].texts == std::vector<std::string>{"a!", "b"});
+  CHECK(results[1].error == "");  // a control token
+  CHECK(results[1].stamps.size() == 1);
+  const auto& requests = server.requests();
+  for (const char* part : {"POST /v1/completions ", "\"n\":2", "\"seed\":7", "\"prompt\":\"p\""})
+    CHECK(requests[0].find(part) != std::string::npos);
+  for (const char* part : {"\"prompt\":[33,34]", "\"logprobs\":5", "\"max_tokens\":1"}) CHECK(requests[1].find(part) != std::string::npos);
 }
 
 TEST_CASE("load client: faults are told") {
@@ -152,6 +197,101 @@ TEST_CASE("http scenarios: a chat's history grows by its answers") {
   CHECK(requests[0].find("Hello") == std::string::npos);
   CHECK(requests[2].find("Hello") != requests[2].rfind("Hello"));
   CHECK(requests[2].find("\"ignore_eos\":true") != std::string::npos);
+}
+
+namespace {
+
+const std::string kTwoChoices = chunked(R"(data: {"choices":[{"index":0,"text":" left"},{"index":1,"text":" right"}]})"
+                                        "\n\n" +
+                                        kUsage + kDone);
+const std::string kOneChoice = chunked(R"(data: {"choices":[{"index":0,"text":" only"}]})"
+                                       "\n\n" +
+                                       kUsage + kDone);
+
+std::size_t holding(const std::vector<std::string>& requests, const std::string& part) {
+  return static_cast<std::size_t>(
+      std::count_if(requests.begin(), requests.end(), [&](const auto& text) { return text.find(part) != std::string::npos; }));
+}
+
+}  // namespace
+
+TEST_CASE("tree search: expansions draw children, judge each, and go on from what was drawn") {
+  ScriptedServer server(std::vector<std::string>(12, kTwoChoices));
+  LoadClient client(server.address(), {.model = "m"}, kGoOn);
+  TreeSearch search(client, {.branches = 2, .depth = 6, .children = 2, .expansions = 4}, "root", 5, kGoOn);
+  const auto results = search.run();
+  CHECK(results.size() == 12);  // 4 * (1 + 2)
+  CHECK(search.took_n());
+  const auto& requests = server.requests();
+  REQUIRE(requests.size() == 12);
+  CHECK(holding(requests, "\"n\":2") == 4);
+  CHECK(holding(requests, "\"logprobs\":5") == 8);
+  CHECK(holding(requests, "\"prompt\":\"root") == 12);
+  CHECK(holding(requests, "\"prompt\":\"root\"") == 1);  // the root is expanded once
+  CHECK(holding(requests, "\"prompt\":\"root left\"") + holding(requests, "\"prompt\":\"root right\"") >= 1);
+}
+
+TEST_CASE("tree search: ends where the tree does, and when told") {
+  ScriptedServer server(std::vector<std::string>(9, kTwoChoices));
+  LoadClient client(server.address(), {.model = "m"}, kGoOn);
+  TreeSearch search(client, {.branches = 16, .depth = 2, .children = 2, .expansions = 100}, "root", 5, kGoOn);
+  CHECK(search.run().size() == 9);  // the root and its two children can be expanded
+
+  const std::atomic<bool> stop{true};
+  LoadClient idle(server.address(), {.model = "m"}, stop);
+  CHECK(TreeSearch(idle, {}, "root", 5, stop).run().empty());
+}
+
+TEST_CASE("tree search: a server that refuses or forgets n gets a call a child") {
+  for (const std::string& answer : {whole("400 Bad Request", "n must be 1"), kOneChoice}) {
+    const bool refused = answer != kOneChoice;
+    std::vector<std::string> answers{answer};
+    answers.resize(16, kOneChoice);
+    ScriptedServer server(answers);
+    LoadClient client(server.address(), {.model = "m"}, kGoOn);
+    TreeSearch search(client, {.branches = 1, .depth = 3, .children = 3, .expansions = 2}, "root", 5, kGoOn);
+    const auto results = search.run();
+    CHECK_FALSE(search.took_n());
+    CHECK(results.size() == 12);  // 2 * (3 + 3): a refusal is no result
+    for (const CallResult& result : results) CHECK(result.error == "");
+    CHECK(holding(server.requests(), "\"n\":3") == 1);
+    CHECK(server.requests().size() == (refused ? 13 : 12));
+  }
+}
+
+TEST_CASE("cache loads: chats that the server has seen and such that it has not") {
+  ScriptedServer server({kAnswer, kAnswer, kAnswer, whole("503 Busy", "")});
+  HttpScenarios http(server.address(), {.model = "m"}, {}, 3, kGoOn);
+  TwoTurnChats chats(http, 20);
+  const auto seen = chats.begun();
+  REQUIRE(seen.ok());
+  REQUIRE(seen->size() == 3);
+  CHECK((*seen)[1].content == "Hello");
+  CHECK(chats.second_turn(*seen).good());
+  const auto unknown = chats.unknown();
+  CHECK(unknown.size() == 3);
+  CHECK(unknown[0].content != (*seen)[0].content);
+  CHECK(chats.second_turn(unknown).good());
+  CHECK_FALSE(chats.begun().ok());
+}
+
+TEST_CASE("cache loads: a trace becomes prompts that share what its requests share") {
+  ScriptedServer server({kOneChoice, kOneChoice});
+  HttpScenarios http(server.address(), {.model = "m"}, {}, 3, kGoOn);
+  const std::vector<TraceRequest> trace{{1, 2}, {1, 7, 8}};
+  const HttpFigure figure = replay_trace(http, trace, 1, 64, 4, 9);
+  CHECK(figure.requests == 2);
+  CHECK(figure.errors == 0);
+  CHECK(figure.scenario == "trace");
+  const auto ids = [&](std::size_t i) {
+    const std::string& text = server.requests()[i];
+    return nlohmann::json::parse(text.substr(text.find("\r\n\r\n") + 4))["prompt"].get<std::vector<int>>();
+  };
+  const auto a = ids(0), b = ids(1);
+  CHECK(a.size() == 64);
+  CHECK(b.size() == 64);  // cut
+  CHECK(std::equal(a.begin(), a.begin() + 32, b.begin()));
+  CHECK_FALSE(std::equal(a.begin() + 32, a.end(), b.begin() + 32));
 }
 
 TEST_CASE("http scenarios: a server without models or answers is an error before anything is measured") {

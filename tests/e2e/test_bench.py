@@ -14,6 +14,9 @@ from troupe_server import MODEL, PROGRAM, ServerTest
 TINY = ("--repetitions", "1", "--prefill-tokens", "48", "--batch", "1,2", "--context-tokens", "16", "--decode-steps", "6", "--product-rows", "1,16")
 TINY_HTTP = ("--clients", "2", "--requests", "3", "--prompt-tokens", "40", "--system-tokens", "40", "--answer-tokens", "6", "--turns", "2",
              "--streams", "2", "--stream-tokens", "60", "--newcomer-tokens", "120", "--settle-seconds", "0.05", "--ignore-eos")
+TINY_CACHE = ("--repetitions", "1", "--clients", "2", "--requests", "4", "--prompt-tokens", "40", "--system-tokens", "80", "--answer-tokens", "4",
+              "--turns", "2", "--chat-tokens", "160", "--tree-root-tokens", "100", "--tree-branches", "3", "--tree-depth", "3",
+              "--tree-children", "2", "--tree-expansions", "4")
 
 
 def bench(*arguments):
@@ -89,6 +92,51 @@ class Bench(ServerTest):
         self.assertEqual(report["url"], self.server.url)
         self.assertEqual(report["runs"], [])
 
+    def check_cache(self, figures, cases):
+        self.assertEqual([(f["scenario"], f["where"]) for f in figures], cases)
+        for figure in figures:
+            self.assertEqual(figure["errors"], 0, figure)
+            self.assertGreater(figure["ttft_ms"]["p50"], 0, figure)
+            self.assertGreater(figure["output_tok_s"], 0, figure)
+            self.assertGreater(figure["prompt_tokens_mean"], 0, figure)
+        by_case = {(f["scenario"], f["where"]): f for f in figures}
+        self.assertLess(by_case["turn", "cold"]["cached_tokens_mean"], 32)
+        self.assertGreater(by_case["turn", "device"]["cached_tokens_mean"], 128)
+        self.assertGreater(by_case["turn", "device"]["ratio_to"]["ratio"], 0)
+        tree = by_case["mcts", "3 branches"]
+        self.assertEqual(tree["requests"], 4 * (1 + 2))
+        self.assertGreater(tree["cached_percent"], 50)
+        return by_case
+
+    def test_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, trace = pathlib.Path(folder, "out.html"), pathlib.Path(folder, "a.blocks")
+            trace.write_text("0+3\n0+2 9\n0+3 4\n7\n8\n")
+            end = bench(MODEL, "cache", *TINY_CACHE, "--trace", str(trace), "--html", str(page), "--json", "--cache-dir", folder)
+            self.assertEqual(end.returncode, 0, end.stderr)
+            self.assertEqual(end.stderr, "")
+            self.assertIn("Prefix cache", [heading.text for heading in xml.etree.ElementTree.fromstring(page.read_text()).iter("h2")])
+            self.assertEqual(list(pathlib.Path(folder).glob("bench-*")), [])  # its blocks are gone
+        report = json.loads(end.stdout)
+        cases = [("turn", where) for where in ("cold", "device", "host", "disk", "slow disk")]
+        cases += [("shared", "2 clients"), ("multiturn", "2 clients"), ("mcts", "3 branches"), ("none", "device only"), ("none", "all tiers"),
+                  ("trace", "2 clients")]
+        figures = self.check_cache(report["cache"], cases)
+        self.assertGreater(figures["turn", "host"]["cached_tokens_mean_by_tier"]["host"], 64)
+        self.assertGreater(figures["turn", "disk"]["cached_tokens_mean_by_tier"]["disk"], 64)
+        self.assertEqual(figures["trace", "2 clients"]["requests"], 4)
+        self.assertGreater(figures["trace", "2 clients"]["cached_percent"], 0)
+        self.assertGreater(figures["none", "all tiers"]["ratio_to"]["ratio"], 0)
+        self.assertEqual(report["runs"], [])
+
+    def test_cache_of_a_server_elsewhere(self):
+        end = bench("--url", self.server.url, "cache", *TINY_CACHE, "--ignore-eos", "--json")
+        self.assertEqual(end.returncode, 0, end.stderr)
+        report = json.loads(end.stdout)
+        self.check_cache(report["cache"], [("turn", "cold"), ("turn", "device"), ("shared", "2 clients"), ("multiturn", "2 clients"),
+                                           ("mcts", "3 branches")])
+        self.assertIn("--url", report["notes"][0])
+
     def test_an_interrupt_keeps_what_there_is(self):
         process = subprocess.Popen([PROGRAM, "bench", MODEL, "prefill", "--prefill-tokens", "64", "--repetitions", "1000", "--json"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -125,7 +173,10 @@ class Bench(ServerTest):
                                  ((MODEL, "--batch", "9999"), "1 to 4096"), ((MODEL, "prefill", "--prefill-tokens", "65536"), "context has"),
                                  ((MODEL, "decode", "--batch", "4096"), "--kv-memory"), ((MODEL, "--html", "/no/such/folder/x.html"), "cannot write"),
                                  (("--url", "http://127.0.0.1:1"), "cannot connect"), ((MODEL, "--url", "http://127.0.0.1:1"), "not both"),
-                                 (("decode", "--url", "http://127.0.0.1:1"), "only http")):
+                                 (("decode", "--url", "http://127.0.0.1:1"), "only http"),
+                                 ((MODEL, "cache", "--trace", "/no/such.blocks"), "cannot read /no/such.blocks"),
+                                 ((MODEL, "cache", "--cache-scenario", "turn", "--chat-tokens", "65536"), "context has"),
+                                 ((MODEL, "cache", "--cache-dir", "none"), "--cache-dir")):
             end = bench(*arguments)
             self.assertEqual(end.returncode, 1, arguments)
             self.assertIn(words, end.stderr, arguments)
