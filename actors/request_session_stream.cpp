@@ -5,7 +5,17 @@
 #include "messages/error_reasons.h"
 #include "runtime/session/conversation.h"
 
+#include <ctime>
+
 namespace troupe::actors {
+namespace {
+
+const char* finish_word(session::ChoiceReason reason) {
+  if (reason == session::ChoiceReason::kLength) return "length";
+  return reason == session::ChoiceReason::kCancelled ? "cancelled" : "stop";
+}
+
+}  // namespace
 
 void RequestSession::on_tokens(const schedule::TokensGenerated& message) {
   if (!generation_ || message.attempt != attempt_ || (phase_ != Phase::kGenerating && phase_ != Phase::kAdmitting)) return;
@@ -70,6 +80,8 @@ void RequestSession::store() {
   response.prompt_tokens = generation_->prompt_tokens();
   auto conversation = builder_->conversation();
   conversation.output = generation_->stored_text();
+  conversation.created_at = static_cast<std::int64_t>(std::time(nullptr));
+  conversation.finish = finish_word(generation_->ends().front().reason);
   response.record = session::to_record(conversation);
   ++question_;
   storing_ = true;

@@ -10,6 +10,7 @@
 #include "runtime/base/metric_names.h"
 #include "runtime/session/response_store.h"
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <optional>
@@ -103,7 +104,8 @@ class SessionStoreActor final : public ActorBase {
     if (!dropped) return missing(sender(), drop.getQuery(), dropped.error());
     tell(sender(), Message<messages::ResponseDropped>::build([&](messages::ResponseDropped::Builder reply) {
            reply.setQuery(drop.getQuery());
-           reply.setResponses(*dropped);
+           auto ids = reply.initIds(static_cast<unsigned>(dropped->size()));
+           for (unsigned i = 0; i < ids.size(); ++i) ids.set(i, wire::to_text((*dropped)[i]));
          }));
     for (const auto& pin : pins_.keep_only(store_->pinned(time()))) ask_router({.pin = pin.number}, pin.domain, pin.keys);
     report();
@@ -162,6 +164,9 @@ class SessionStoreActor final : public ActorBase {
            reply.setQuery(question.query);
            reply.setTokens(question.tokens);
            reply.setUsage(pinned.getUsage());
+           const auto usage = pinned.getUsage();
+           const auto somewhere = usage.getDevice() + usage.getHost() + usage.getDisk();
+           reply.getUsage().setComputed(question.tokens - std::min(question.tokens, somewhere));
            reply.setBytes(pinned.getBytes());
          }));
   }
@@ -189,9 +194,9 @@ class SessionStoreActor final : public ActorBase {
   void on_renew() {
     renewing_ = false;
     store_->expire(time());
-    remember_pins();
     const auto pinned = store_->pinned(time());
-    static_cast<void>(pins_.keep_only(pinned));  // the tier ends them by itself
+    for (const auto& pin : pins_.keep_only(pinned)) ask_router({.pin = pin.number}, pin.domain, pin.keys);
+    remember_pins();
     for (const auto& pin : pinned)
       if (const auto* active = pins_.find(pin)) ask_router({.pin = active->number, .ttl = pin.seconds_left}, active->domain, active->keys);
     if (durable_) delayed_send(this, kRenew, RenewAtom::value);

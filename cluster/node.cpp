@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kFatalGrace{2000};  // for clients to take their terminal events
 constexpr std::chrono::milliseconds kQuick{1};
+constexpr std::uint64_t kResponseShare = 16;  // of the disk cache: ids and words take little beside keys and values
+constexpr std::uint64_t kLeastResponseBytes = 16 << 20;
 constexpr int kSignalsAtOnce = 3;  // then the process ends without a word
 
 actors::CompanySpec company_spec(const Options& options, const ServedModel& model, exec::Faults fault, EngineFactory make_engine) {
@@ -44,6 +46,9 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   replica.watchdog = std::chrono::milliseconds(options.watchdog_ms);
   spec.session_ttl = std::chrono::seconds(options.store_ttl_seconds);
   spec.max_stored_tokens = options.store_memory / 2 / sizeof(TokenId);
+  if (const auto folder = cache_folder(options, process_environment); options.disk_cache > 0 && !folder.empty())
+    spec.response_log = session::ResponseLogOptions{
+        .folder = folder, .max_bytes = std::max(options.disk_cache / kResponseShare, kLeastResponseBytes), .default_ttl = spec.session_ttl};
   if (!options.fault.empty()) replica.epochs.restarts = 100'000;  // tests lose the group on purpose
   return spec;
 }

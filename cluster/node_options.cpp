@@ -34,6 +34,7 @@ gateway::GatewayOptions gateway_options(const Options& options) {
   out.limits.stuck_ms = static_cast<unsigned>(options.watchdog_ms / 2);
   out.limits.response_bytes = options.store_memory / 2;
   out.limits.response_ttl_ms = options.store_ttl_seconds * 1000;
+  out.durable_responses = options.disk_cache > 0 && !cache_folder(options, process_environment).empty();
   // The scheduler's queue is the bound that the user sets; the gateway's own lies above it.
   out.limits.requests = std::max<std::size_t>(out.limits.requests, options.max_queue + options.max_sequences + 1);
   return out;

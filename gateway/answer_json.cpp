@@ -64,6 +64,7 @@ void UsageTotals::add(messages::RequestFinished::Reader finished) {
   host_ += tokens.getHost();
   disk_ += tokens.getDisk();
   computed_ += tokens.getComputed();
+  load_us_ += finished.getCache().getLoadMicros();
   if (miss_ == messages::MissReason::NONE) miss_ = finished.getCache().getMiss();
 }
 
@@ -75,6 +76,7 @@ json UsageTotals::cache_details() const {
                              {"host", host_},
                              {"disk", disk_},
                              {"computed", computed_},
+                             {"load_ms", static_cast<double>(load_us_) / 1000},
                              {"miss", miss < kMissNames.size() ? kMissNames[miss] : kMissNames[0]}};
   return details;
 }

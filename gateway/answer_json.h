@@ -30,7 +30,7 @@ class UsageTotals {
  private:
   nlohmann::json cache_details() const;
   std::uint64_t prompt_ = 0, output_ = 0, reasoning_ = 0;
-  std::uint64_t device_ = 0, host_ = 0, disk_ = 0, computed_ = 0;
+  std::uint64_t device_ = 0, host_ = 0, disk_ = 0, computed_ = 0, load_us_ = 0;
   messages::MissReason miss_ = messages::MissReason::NONE;  // the first there was
   bool has_report_ = false, numerics_changed_ = false;
 };

@@ -31,7 +31,8 @@ curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' -d
 - `prompt_logprobs` (not in a stream): `[null, {"<token id>": {"logprob", "rank", "decoded_token"}}, ...]`, in a chat answer beside
   `choices`, in a completion in the first choice of each prompt. The token itself is always there; its `rank` is null where it is not among
   the best that were computed.
-- `usage.prompt_tokens_details` has `cached_tokens`, and a `cache_report` by tier with the reason of a miss.
+- `usage.prompt_tokens_details` (of responses: `input_tokens_details`) has `cached_tokens`, which counts all tiers, and a `cache_report`: tokens
+  by tier, those `computed`, `load_ms` that were spent on waiting for a tier below the device, and the reason of a miss.
 - `deadline_ms`, `priority`, `cache_salt`, `ignore_eos`, `stop_token_ids`, `min_p`, `top_k` and `repetition_penalty` are taken by all endpoints
   that generate.
 - `/tokenize` takes llama.cpp's names (`content`, `add_special`, `with_pieces`) and vLLM's (`prompt` or `messages`, `add_special_tokens`,

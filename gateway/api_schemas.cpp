@@ -130,6 +130,16 @@ constexpr ShapedField kStore{"store", any_schema, "taken and ignored: chat compl
 constexpr ShapedField kServiceTier{"service_tier", any_schema, "taken and ignored"};
 constexpr ShapedField kInput{"input", input_schema, "a text, or a list of items: messages, function calls and their outputs"};
 
+json continuations_schema(const Limits& limits) {
+  json ids = token_ids();
+  ids["minItems"] = 1;
+  json text = {{"type", "string"}, {"minLength", 1}};
+  return {{"type", "array"}, {"minItems", 1}, {"maxItems", limits.choices}, {"items", {{"anyOf", {text, ids}}}}};
+}
+
+constexpr ShapedField kContinuations{"continuations", continuations_schema,
+                                     "texts, or lists of token ids, each to be scored as what follows the response"};
+
 constexpr IntegerField kOutputTokens{"max_output_tokens", 1, kMostTokens, std::nullopt,
                                      "tokens of the answer, at most; absent: to the end of the context"};
 constexpr FlagField kResponseStore{"store", true, "keep the response: it can be read, continued and resumed later"};
@@ -179,6 +189,8 @@ std::vector<RequestSchema> make_schemas() {
        {},
        {kModel, kInput, kInstructions, kPreviousResponse, kFlatTools, kToolChoice},
        {"input", "previous_response_id"}},
+      {"PinRequest", {"ttl_seconds"}, {kPinTtl}},
+      {"ScoreRequest", {"continuations"}, {kModel, kContinuations, kCacheSalt, kPriority, kDeadlineMs, kParseSpecial}},
       {"DetokenizeRequest", {"tokens"}, {kModel, kTokens}},
       {"TemplateRequest", {"messages"}, {kModel, kMessages, kAddGenerationPrompt, kTools, kToolChoice}},
   };

@@ -4,8 +4,18 @@
 #include "messages/ids.h"
 #include "messages/message.h"
 #include "messages/request.capnp.h"
+#include "messages/session_store.capnp.h"
+
+#include <variant>
 
 namespace troupe::gateway {
+
+/// What the session store can be asked; `query` is the asker's.
+using StoreQuestion = std::variant<Message<messages::LookUpResponse>, Message<messages::ListResponses>, Message<messages::PinResponse>,
+                                   Message<messages::DropResponse>>;
+/// What it says; a response that is found may come in several messages.
+using StoreAnswer = std::variant<Message<messages::ResponseFound>, Message<messages::ResponsesListed>, Message<messages::ResponsePinned>,
+                                 Message<messages::ResponseDropped>, Message<messages::ResponseMissing>>;
 
 class EnginePort {
  public:
@@ -18,6 +28,8 @@ class EnginePort {
   virtual void connection_closed(std::uint64_t connection) = 0;
   /// A stored response is no longer wanted: nobody may continue it.
   virtual void drop_response(const Hash128& owner, const std::string& id) = 0;
+  /// Answered by store_answered(), or never where the store has died; a query of 0 is not answered.
+  virtual void ask_store(StoreQuestion question) = 0;
 };
 
 /// Where the engine's answers go: any thread; handed to the loop thread in order.
@@ -27,6 +39,7 @@ class EngineEvents {
   virtual void admitted(Message<messages::RequestAdmitted> message) = 0;
   virtual void delta(Message<messages::TokenDelta> message) = 0;
   virtual void finished(Message<messages::RequestFinished> message) = 0;
+  virtual void store_answered(StoreAnswer answer) = 0;
 };
 
 }  // namespace troupe::gateway

@@ -88,4 +88,8 @@ void Gateway::finished(Message<messages::RequestFinished> message) {
   parts_->server.post([this, message = std::move(message)] { parts_->service.live().finished(*message); });
 }
 
+void Gateway::store_answered(StoreAnswer answer) {
+  parts_->server.post([this, answer = std::move(answer)] { parts_->service.store_calls().answered(answer); });
+}
+
 }  // namespace troupe::gateway

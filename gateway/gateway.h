@@ -35,6 +35,7 @@ struct GatewayOptions {
   std::uint16_t node = 0;           // upper 16 bits of request ids
   bool handle_signals = false;      // SIGTERM and SIGINT call `on_signal`, or drain() when none is set
   std::function<void()> on_signal;  // on the loop thread
+  bool durable_responses = false;   // stored responses are to survive a restart
   std::function<void()> on_reload;  // SIGHUP, on the loop thread; without it SIGHUP ends the process as usual
   Limits limits;
 };
@@ -73,6 +74,7 @@ class Gateway final : public EngineEvents {
   void admitted(Message<messages::RequestAdmitted> message) override;
   void delta(Message<messages::TokenDelta> message) override;
   void finished(Message<messages::RequestFinished> message) override;
+  void store_answered(StoreAnswer answer) override;
 
  private:
   class Parts;

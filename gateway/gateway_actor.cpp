@@ -59,12 +59,16 @@ class Behaviour final : public caf::event_based_actor {
         [this](const Message<messages::ConnectionClosed>& message) {
           if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
         },
-        [this](const Message<messages::DropResponse>& message) {
-          if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, message);
-        },
-        // Its answers are of no interest, but a message that is not taken comes back to its sender as a fault.
-        [](const Message<messages::ResponseDropped>&) {},
-        [](const Message<messages::ResponseMissing>&) {},
+        [this](const Message<messages::LookUpResponse>& message) { ask_store(message); },
+        [this](const Message<messages::ListResponses>& message) { ask_store(message); },
+        [this](const Message<messages::PinResponse>& message) { ask_store(message); },
+        [this](const Message<messages::DropResponse>& message) { ask_store(message); },
+        // From the session store.
+        [this](const Message<messages::ResponseFound>& message) { tell_loop(message); },
+        [this](const Message<messages::ResponsesListed>& message) { tell_loop(message); },
+        [this](const Message<messages::ResponsePinned>& message) { tell_loop(message); },
+        [this](const Message<messages::ResponseDropped>& message) { tell_loop(message); },
+        [this](const Message<messages::ResponseMissing>& message) { tell_loop(message); },
         [this](LoopDrained, std::uint32_t cut) { on_drained(cut); },
         // From sessions.
         [this](const Message<messages::RequestAdmitted>& message) {
@@ -93,6 +97,16 @@ class Behaviour final : public caf::event_based_actor {
     bool admitted = false;
     bool silent = false;  // nobody wants a terminal event
   };
+
+  template <class Question>
+  void ask_store(const Question& question) {
+    if (auto store = links_.session_store ? links_.session_store() : caf::actor()) send(store, question);
+  }
+
+  template <class Answer>
+  void tell_loop(const Answer& answer) {
+    if (answer->getQuery() != 0) gateway_.store_answered(answer);
+  }
 
   void on_submit(const Message<messages::SubmitRequest>& message) {
     auto request = message->getRequest();
@@ -200,6 +214,10 @@ void GatewayActor::drop_response(const Hash128& owner, const std::string& id) {
                    drop.getOwner().setLow(owner.low);
                    drop.setId(id);
                  }));
+}
+
+void GatewayActor::ask_store(StoreQuestion question) {
+  std::visit([this](auto& message) { caf::anon_send(actor_, std::move(message)); }, question);
 }
 
 }  // namespace troupe::gateway

@@ -38,6 +38,7 @@ class GatewayActor final : public EnginePort {
   void grant_credit(RequestId request, std::uint32_t deltas) override;
   void connection_closed(std::uint64_t connection) override;
   void drop_response(const Hash128& owner, const std::string& id) override;
+  void ask_store(StoreQuestion question) override;
 
  private:
   Gateway& gateway_;

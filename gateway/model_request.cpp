@@ -310,6 +310,7 @@ Message<messages::SubmitRequest> build_submit(RequestId id, const ModelRequest& 
     out.setIgnoreEos(request.ignore_eos);
     out.setEcho(request.echo);
     out.setScoreFrom(request.score_from);
+    out.setScoreContinuation(request.score_continuation);
     out.setStream(request.stream);
     out.setCredit(request.credit);
     auto domains = out.initKeyDomains(static_cast<unsigned>(request.key_domains.size()));

@@ -53,9 +53,10 @@ struct ModelRequest {
   std::vector<InputItem> items;            // the input, unless one of the next two is set
   std::optional<std::string> prompt_text;  // plain text, no template
   std::optional<std::vector<TokenId>> prompt_tokens;
-  bool parse_special = false;     // prompt_text: control tokens are recognised in it
-  bool add_special = true;        // prompt_text: begins with BOS where the model wants one
-  bool generation_prompt = true;  // items: the template opens the answer
+  bool parse_special = false;       // prompt_text: control tokens are recognised in it
+  bool add_special = true;          // prompt_text: begins with BOS where the model wants one
+  bool generation_prompt = true;    // items: the template opens the answer
+  bool score_continuation = false;  // prompt_text or prompt_tokens follow previous_response_id; their log-probabilities are wanted
   std::string instructions;
   std::string tools_json;
   std::string tool_choice_json;

@@ -90,15 +90,13 @@ json parameters(const Route& route, const Limits& limits) {
 json operation(const Route& route, const Limits& limits) {
   json out = {{"summary", route.summary}, {"responses", json::object()}};
   auto& responses = out["responses"];
-  bool upgrades = route.response.empty();
-  responses[upgrades ? "101" : "200"] = upgrades ? json{{"description", "a WebSocket"}} : good_answer(route);
+  responses["200"] = good_answer(route);
   auto add = [&](std::span<const Status> statuses) {
     for (const auto& status : statuses)
       responses[std::to_string(status.code)] = {{"description", status.why},
                                                 {"content", {{"application/json", {{"schema", reference("Error")}}}}}};
   };
   add(kAlways);
-  if (upgrades) add(std::array{Status{426, "this URL speaks WebSocket"}});
   if (route.guard != Guard::kOpen) {
     add(kWithKey);
     out["security"] = {{{"key", json::array()}}};

@@ -34,6 +34,7 @@ std::string ResponseBody::object() const {
   json response = {{"id", id_},         {"object", "response"}, {"created_at", created_at_},         {"model", model_},
                    {"status", status_}, {"error", error_},      {"incomplete_details", incomplete_}, {"usage", usage_}};
   if (completed_at_ > 0) response["completed_at"] = completed_at_;
+  if (!store_error_.is_null()) response["store_error"] = store_error_;
   auto output = json::array();
   for (const auto& item : items_) output.push_back(item_json(item, true));
   response["output"] = std::move(output);
@@ -201,6 +202,7 @@ void ResponseBody::finish(messages::RequestFinished::Reader message) {
   begin(false);
   start();
   usage_ = responses_usage(message);
+  if (message.hasStoreError()) store_error_ = error_json(from_wire(message.getStoreError()));
   auto reason = outcome.getChoices()[0].getReason();
   if (reason == messages::FinishReason::CANCELLED) {
     incomplete_ = {{"reason", "cancelled"}};

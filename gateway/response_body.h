@@ -67,6 +67,7 @@ class ResponseBody {
   std::size_t bytes_ = 0;
   std::string_view status_ = "in_progress";
   nlohmann::json error_, incomplete_, usage_;  // null until the end
+  nlohmann::json store_error_;                 // null unless it is not kept as it was to be
   std::int64_t completed_at_ = 0;              // 0 = not completed
   std::uint64_t sequence_number_ = 0;
   bool begun_ = false;

@@ -141,7 +141,6 @@ void ResponseRun::abandon() {
 }
 
 void ResponseRun::drop_when_ended() {
-  shelved_ = false;
   if (ended_)
     service_.live().engine()->drop_response(owner_, id_);
   else

@@ -53,6 +53,7 @@ class ResponseRun final : public EngineSink, public std::enable_shared_from_this
   void forget_events(std::size_t most);
   /// When it ends, the engine's memory of it is dropped, too. At once if it has ended.
   void drop_when_ended();
+  void leave_shelf() { shelved_ = false; }
 
   // EngineSink.
   void admitted(messages::RequestAdmitted::Reader message) override;

@@ -46,7 +46,7 @@ void ResponseShelf::make_room() {
   auto most = service_.limits().response_bytes;
   for (auto use = uses_.begin(); bytes_ > most && use != uses_.end();) {
     auto entry = entries_.find(*use++);
-    if (entry->second.run->ended() && entry->second.run->readers() == 0) drop(entry);
+    if (entry->second.run->ended() && entry->second.run->readers() == 0) drop(entry, Elsewhere::kForgotten);
   }
   // What is left is under way, and there are at most limits.requests of those: they keep what their readers wait for.
   for (auto use = uses_.begin(); bytes_ > most && use != uses_.end(); ++use) {
@@ -56,12 +56,13 @@ void ResponseShelf::make_room() {
   }
 }
 
-void ResponseShelf::drop(Entries::iterator entry) {
+void ResponseShelf::drop(Entries::iterator entry, Elsewhere elsewhere) {
   auto run = std::move(entry->second.run);
   bytes_ -= entry->second.counted;
   uses_.erase(entry->second.use);
   entries_.erase(entry);
-  run->drop_when_ended();
+  run->leave_shelf();
+  if (elsewhere == Elsewhere::kToForget || !run->ended()) run->drop_when_ended();
   if (!run->ended()) {
     run->cancel();
     leaving_.push_back(std::move(run));
@@ -80,9 +81,9 @@ std::shared_ptr<ResponseRun> ResponseShelf::find(const Hash128& owner, const std
   return found->second.run;
 }
 
-bool ResponseShelf::remove(const Hash128& owner, const std::string& id) {
+bool ResponseShelf::remove(const Hash128& owner, const std::string& id, Elsewhere elsewhere) {
   if (find(owner, id) == nullptr) return false;
-  drop(entries_.find(id));
+  drop(entries_.find(id), elsewhere);
   return true;
 }
 
@@ -102,7 +103,7 @@ void ResponseShelf::tick() {
     if (!run.ended()) {
       if (idle >= limits.orphan_ms) run.cancel();  // what it has so far is kept
     } else if (idle >= limits.response_ttl_ms) {
-      drop(entry);
+      drop(entry, Elsewhere::kForgotten);
     } else if (idle >= limits.resume_ms && run.events().bytes() > 0) {
       run.forget_events(0);
       count(entry->second);

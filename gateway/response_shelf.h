@@ -1,5 +1,5 @@
 // ResponseShelf: the stored responses of the gateway, found by owner and id: those under way, so that a dropped stream can be resumed or
-// cancelled, and those that have ended. Their token ids are kept apart, by the engine's session store; what goes here goes there, too.
+// cancelled, and those that have ended. Their token ids are kept apart, by the engine's session store, which has bounds of its own.
 // Owned by the Service; loop thread. Bounds, all in limits.h: response_bytes over all, the longest unused of those that ended go first;
 // response_ttl_ms for each from its end; events of an ended stream for resume_ms; a stream without a reader for orphan_ms.
 #pragma once
@@ -20,8 +20,9 @@ class ResponseShelf {
   void put(std::shared_ptr<ResponseRun> run);
   /// Null for an id that is unknown, another owner's, or too old: nobody can tell which.
   std::shared_ptr<ResponseRun> find(const Hash128& owner, const std::string& id);
-  /// Forgets it here and in the engine; one under way is cancelled. False: not found.
-  bool remove(const Hash128& owner, const std::string& id);
+  enum class Elsewhere { kForgotten, kToForget };
+  /// Forgets it here and, unless that has been done, in the engine; one under way is cancelled. False: not found.
+  bool remove(const Hash128& owner, const std::string& id, Elsewhere elsewhere = Elsewhere::kToForget);
   /// Now and then: what has become too old goes.
   void tick();
   /// Whether a stored response is still under way.
@@ -41,7 +42,7 @@ class ResponseShelf {
   };
   using Entries = std::unordered_map<std::string, Entry>;
   bool expired(const ResponseRun& run) const;
-  void drop(Entries::iterator entry);
+  void drop(Entries::iterator entry, Elsewhere elsewhere);
   void count(Entry& entry);
   void make_room();
   void report();

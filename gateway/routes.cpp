@@ -13,6 +13,8 @@ namespace troupe::gateway {
 namespace {
 
 constexpr Field kStoredQuery[] = {fields::kStream, fields::kStartingAfter, fields::kIncludeStored};
+constexpr Field kTreeQuery[] = {fields::kListLimit, fields::kTreeAfter};
+constexpr Field kDeleteQuery[] = {fields::kSubtree};
 constexpr Field kItemsQuery[] = {fields::kListLimit, fields::kListOrder, fields::kListAfter, fields::kIncludeStored};
 
 constexpr std::size_t kKeyNameDigits = 8;  // of a key's hash, in the access log
@@ -33,11 +35,14 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", Guard::kKey, endpoints::chat_completions, "answer a conversation", "ChatRequest", "ChatCompletion", true},
     {"POST", "/v1/chat/completions/input_tokens", Guard::kKey, endpoints::count_chat_input, "how many tokens its prompt would have", "ChatRequest", "InputTokens"},
     {"POST", "/v1/completions", Guard::kKey, endpoints::completions, "continue texts", "CompletionRequest", "Completion", true},
-    {"GET", "/v1/responses", Guard::kKey, endpoints::responses, "a WebSocket in Responses mode", "", ""},
+    {"GET", "/v1/responses", Guard::kKey, endpoints::responses, "stored responses, as a tree; asked for an upgrade, a WebSocket in Responses mode", "", "ResponseList", false, kTreeQuery},
     {"POST", "/v1/responses", Guard::kKey, endpoints::create_response, "answer a conversation, which may be kept and continued", "ResponseRequest", "Response", true},
     {"POST", "/v1/responses/input_tokens", Guard::kKey, endpoints::count_response_input, "how many tokens its prompt would have", "ResponseInputRequest", "InputTokens"},
     {"GET", "/v1/responses/{id}", Guard::kKey, endpoints::get_response, "a stored response, or its stream from an event on", "", "Response", true, kStoredQuery},
-    {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response, "forget it", "", "DeletedResponse"},
+    {"DELETE", "/v1/responses/{id}", Guard::kKey, endpoints::delete_response, "forget it", "", "DeletedResponse", false, kDeleteQuery},
+    {"POST", "/v1/responses/{id}/pin", Guard::kKey, endpoints::pin_response, "keep what was computed of its path", "PinRequest", "ResponsePin"},
+    {"GET", "/v1/responses/{id}/memory", Guard::kKey, endpoints::response_memory, "where what was computed of its path lies", "", "ResponseMemory"},
+    {"POST", "/v1/responses/{id}/score", Guard::kKey, endpoints::score_response, "log-probabilities of texts that would follow it", "ScoreRequest", "ResponseScores"},
     {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response, "end it early", "", "Response"},
     {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items, "what was asked", "", "InputItems", false, kItemsQuery},
     {"POST", "/tokenize", Guard::kKey, endpoints::tokenize, "token ids of a text or a conversation", "TokenizeRequest", "Tokens"},

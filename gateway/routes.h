@@ -20,7 +20,7 @@ struct Route {
   Endpoint endpoint;
   std::string_view summary;
   std::string_view request;   // schema of the body (api_schemas.h); empty = none is read
-  std::string_view response;  // schema of the answer, or its media type; empty = a WebSocket
+  std::string_view response;  // schema of the answer, or its media type
   bool streams = false;       // may answer with server-sent events, too
   std::span<const Field> query = {};
 };

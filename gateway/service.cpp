@@ -37,6 +37,7 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       slow_readers_(
           metrics.counter("troupe:http_slow_readers_total", "Connections cut because their output did not leave (--slow-reader-ms)")),
       access_log_(options.access_log),
+      durable_responses_(options.durable_responses),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")),
       shelf_(*this, metrics.gauge("troupe:http_stored_responses", "Responses that can be read, resumed or cancelled by id"),
              metrics.gauge("troupe:http_stored_response_bytes", "Memory of their objects, inputs and events")) {}
@@ -143,6 +144,7 @@ std::optional<Error> Service::prepare(ModelRequest& request, const Caller& calle
   request.owner = caller.owner;
   request.connection = connection;
   request.credit = limits_.credit;
+  if (request.retention == messages::Retention::MEMORY && durable_responses_) request.retention = messages::Retention::DISK;
   if (!request.sampling.seed_given) request.sampling.seed = random_number();
   return std::nullopt;
 }

@@ -8,6 +8,7 @@
 #include "gateway/live_requests.h"
 #include "gateway/progress_watch.h"
 #include "gateway/response_shelf.h"
+#include "gateway/store_calls.h"
 #include "runtime/base/metrics.h"
 
 #include <ctime>
@@ -40,6 +41,7 @@ class Service final : public Application {
   std::int64_t started() const { return started_; }  // seconds since 1970
   const AccessRules& access() const { return access_; }
   void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
+  StoreCalls& store_calls() { return store_calls_; }
   LiveRequests& live() { return live_; }
   ResponseShelf& shelf() { return shelf_; }
   /// Loop milliseconds.
@@ -86,9 +88,11 @@ class Service final : public Application {
   base::Counter& refused_connections_;
   base::Counter& slow_readers_;
   const bool access_log_;
+  const bool durable_responses_;
   std::uint64_t refusal_told_ = 0;  // loop time of the last log line of refused connections; 0: none yet
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
   LiveRequests live_;
+  StoreCalls store_calls_{live_};
   ResponseShelf shelf_;  // behind live_, which its calls use
   ProgressWatch steps_, answers_in_time_;
   bool stuck_ = false;  // as last told

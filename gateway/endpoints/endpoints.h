@@ -20,13 +20,20 @@ void config(Service&, Connection&, HttpRequest&&, const Caller&);               
 void models(Service&, Connection&, HttpRequest&&, const Caller&);                // GET /v1/models
 void model(Service&, Connection&, HttpRequest&&, const Caller&);                 // GET /v1/models/{id}
 void chat_completions(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions
-void responses(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /v1/responses: a WebSocket in Responses mode
+void responses(Service&, Connection&, HttpRequest&&, const Caller&);             // GET /v1/responses: a WebSocket, or list_responses
+void list_responses(Service&, Connection&, HttpRequest&&, const Caller&);        // GET /v1/responses: the caller's trees
+void pin_response(Service&, Connection&, HttpRequest&&, const Caller&);          // POST /v1/responses/{id}/pin
+void response_memory(Service&, Connection&, HttpRequest&&, const Caller&);       // GET /v1/responses/{id}/memory
+void score_response(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /v1/responses/{id}/score
 void create_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses
 void count_response_input(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/responses/input_tokens
 void get_response(Service&, Connection&, HttpRequest&&, const Caller&);          // GET /v1/responses/{id}, also as a stream
 void delete_response(Service&, Connection&, HttpRequest&&, const Caller&);       // DELETE /v1/responses/{id}
 void cancel_response(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/responses/{id}/cancel
 void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&);  // GET /v1/responses/{id}/input_items
+
+/// GET /v1/responses/{id} where the gateway no longer has it.
+void find_stored_response(Service&, Connection&, const std::string& id, const Caller&);
 
 void completions(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/completions
 void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/chat/completions/input_tokens

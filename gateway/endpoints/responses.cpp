@@ -1,5 +1,6 @@
-// /v1/responses: the WebSocket, new responses over HTTP, and stored ones: read, resumed, cancelled, deleted, their input.
+// /v1/responses: the WebSocket, new responses over HTTP, and stored ones: read, resumed, cancelled, their input.
 #include "gateway/endpoints/endpoints.h"
+#include "gateway/endpoints/response_id.h"
 #include "gateway/error_body.h"
 #include "gateway/query.h"
 #include "gateway/response_answers.h"
@@ -15,27 +16,14 @@ namespace {
 
 constexpr std::string_view kPrefix = "/v1/responses/";
 
-/// {id} of /v1/responses/{id} and of /v1/responses/{id}/<rest>.
-std::string id_of(const HttpRequest& request) {
-  auto id = request.path().substr(kPrefix.size());
-  return id.substr(0, id.find('/'));
-}
-
-// In the same words for an id that never was, one of another key, and one that is gone.
-Error not_found(const std::string& id) {
-  return make_error(ErrorClass::kNotFound, ErrorReason::kResponseNotFound,
-                    "Response with id '" + id.substr(0, 256) + "' not found: it never was, was not stored, or is no longer kept.",
-                    "response_id");
-}
-
 Result<ResponsesRequest> parse_http_request(const JsonBody& body, const Limits& limits) {
   return parse_responses_request(body, limits, ResponsesTransport::kHttp);
 }
 
 std::shared_ptr<ResponseRun> find(Service& service, Connection& connection, const HttpRequest& request, const Caller& caller) {
-  auto id = id_of(request);
+  auto id = response_id_of(request);
   auto run = service.shelf().find(caller.owner, id);
-  if (!run) service.answer_error(connection, not_found(id));
+  if (!run) service.answer_error(connection, response_id_not_found(id));
   return run;
 }
 
@@ -68,11 +56,21 @@ void resume(Service& service, Connection& connection, std::shared_ptr<ResponseRu
 
 }  // namespace
 
+std::string response_id_of(const HttpRequest& request) {
+  auto id = request.path().substr(kPrefix.size());
+  return id.substr(0, id.find('/'));
+}
+
+Error response_id_not_found(const std::string& id) {
+  return make_error(ErrorClass::kNotFound, ErrorReason::kResponseNotFound,
+                    "Response with id '" + id.substr(0, 256) + "' not found: it never was, was not stored, or is no longer kept.",
+                    "response_id");
+}
+
 void responses(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
   if (auto error = service.refusal(); error && error->error_class == ErrorClass::kUnavailable)
     return service.answer_error(connection, *error);
-  if (!request.has_token("upgrade", "websocket"))
-    return connection.fail(426, "GET on this URL speaks the Responses API over WebSocket; over HTTP use POST");
+  if (!request.has_token("upgrade", "websocket")) return list_responses(service, connection, std::move(request), caller);
   connection.upgrade(request, choose_subprotocol(request), std::make_unique<ResponsesSocket>(service, connection, caller));
 }
 
@@ -90,22 +88,18 @@ void create_response(Service& service, Connection& connection, HttpRequest&& req
 }
 
 void get_response(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
-  auto run = find(service, connection, request, caller);
-  if (!run) return;
   std::optional<Error> error;
   QueryFields query(request, error);
   bool stream = query.boolean(fields::kStream);
   auto after = query.integer(fields::kStartingAfter, -1);
   if (!stream && after >= 0) query.fail("starting_after", "needs stream=true");
   if (error) return service.answer_error(connection, *error);
+  auto id = response_id_of(request);
+  auto run = service.shelf().find(caller.owner, id);
+  if (!run && !stream) return find_stored_response(service, connection, id, caller);
+  if (!run) return service.answer_error(connection, response_id_not_found(id));
   if (stream) return resume(service, connection, std::move(run), static_cast<std::uint64_t>(after + 1));
   connection.respond(200, "application/json", run->object());
-}
-
-void delete_response(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {
-  auto id = id_of(request);
-  if (!service.shelf().remove(caller.owner, id)) return service.answer_error(connection, not_found(id));
-  connection.respond(200, "application/json", to_text({{"id", id}, {"object", "response"}, {"deleted", true}}));
 }
 
 void cancel_response(Service& service, Connection& connection, HttpRequest&& request, const Caller& caller) {

@@ -25,6 +25,8 @@ std::string to_record(const Conversation& conversation) {
   }
   json record{{"version", 1}, {"instructions", conversation.instructions}, {"items", std::move(items)}, {"output", conversation.output}};
   if (!conversation.tools_json.empty()) record["tools"] = conversation.tools_json;
+  if (conversation.created_at != 0) record["created_at"] = conversation.created_at;
+  if (!conversation.finish.empty()) record["finish"] = conversation.finish;
   return record.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -37,6 +39,8 @@ Result<Conversation> from_record(std::string_view record) {
     conversation.instructions = parsed.at("instructions").get<std::string>();
     conversation.output = parsed.at("output").get<std::string>();
     conversation.tools_json = parsed.value("tools", "");
+    conversation.created_at = parsed.value("created_at", std::int64_t{0});
+    conversation.finish = parsed.value("finish", "");
     for (const auto& entry : parsed.at("items"))
       conversation.items.push_back({entry.at("role").get<std::string>(), entry.at("text").get<std::string>(), entry.value("name", ""),
                                     entry.value("call_id", ""), entry.value("arguments", "")});

@@ -5,6 +5,7 @@
 #include "runtime/session/request.h"
 #include "runtime/text/chat_template.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct Conversation {
   std::vector<InputItem> items;  // from the root of the tree on, this response's input included
   std::string output;            // text of the answer
   std::string tools_json = {};   // as the template got them; empty = none
+  std::int64_t created_at = 0;   // of this response, seconds since 1970
+  std::string finish = {};       // how its answer ended: stop, length, cancelled
   friend bool operator==(const Conversation&, const Conversation&) = default;
 };
 

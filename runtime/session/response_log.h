@@ -39,7 +39,8 @@ class ResponseLog {
   Status store(const StoredResponse& response, UnixSeconds now);
   /// kNotFound as SessionTree::find.
   Result<FoundResponse> find(const Hash128& owner, std::string_view id, UnixSeconds now);
-  Status drop(const Hash128& owner, std::span<const std::string> ids, UnixSeconds now);
+  /// Those that were there. All or none.
+  Result<std::vector<std::string>> drop(const Hash128& owner, std::span<const std::string> ids, UnixSeconds now);
   /// Those of the owner, by id, behind `after`; at most `limit`. Empty where the file cannot be read.
   std::vector<ListedResponse> list(const Hash128& owner, std::string_view after, std::size_t limit, UnixSeconds now);
   std::vector<std::string> children(const Hash128& owner, std::string_view id, UnixSeconds now);

@@ -158,8 +158,9 @@ Result<FoundResponse> ResponseLog::find(const Hash128& owner, std::string_view i
   });
 }
 
-Status ResponseLog::drop(const Hash128& owner, std::span<const std::string> ids, UnixSeconds now) {
-  return guarded(now, [&]() -> Status {
+Result<std::vector<std::string>> ResponseLog::drop(const Hash128& owner, std::span<const std::string> ids, UnixSeconds now) {
+  return guarded(now, [&]() -> Result<std::vector<std::string>> {
+    std::vector<std::string> dropped;
     SqliteTransaction transaction(database_);
     for (const auto& id : ids) {
       std::int64_t number = 0, path = 0;
@@ -170,9 +171,10 @@ Status ResponseLog::drop(const Hash128& owner, std::span<const std::string> ids,
         path = row.integer(1);
       }
       erase(number, path);
+      dropped.push_back(id);
     }
     transaction.commit();
-    return ok_status();
+    return dropped;
   });
 }
 

@@ -53,19 +53,25 @@ Result<FoundResponse> ResponseStore::find(const Hash128& owner, std::string_view
   return log_->find(owner, id, now.unix_seconds);
 }
 
-Result<std::uint32_t> ResponseStore::drop(const Hash128& owner, std::string_view id, bool subtree, const StoreTime& now) {
-  if (!log_) return tree_.drop(owner, id, subtree, now.steady);
-  std::vector<std::string> doomed{std::string(id)};
-  for (std::size_t i = 0; subtree && i < doomed.size(); ++i)
-    for (auto children : {tree_.children(owner, doomed[i]), log_->children(owner, doomed[i], now.unix_seconds)})
-      std::move(children.begin(), children.end(), std::back_inserter(doomed));
-  const std::size_t before = size();
+Result<std::vector<std::string>> ResponseStore::drop(const Hash128& owner, std::string_view id, bool subtree, const StoreTime& now) {
+  std::vector<std::string> doomed{std::string(id)}, dropped;
+  for (std::size_t i = 0; subtree && i < doomed.size(); ++i) {
+    auto children = tree_.children(owner, doomed[i]);
+    std::move(children.begin(), children.end(), std::back_inserter(doomed));
+    if (!log_) continue;
+    children = log_->children(owner, doomed[i], now.unix_seconds);
+    std::move(children.begin(), children.end(), std::back_inserter(doomed));
+  }
   // The disk first: what fails there is still there afterwards, and said so.
-  if (const auto dropped = log_->drop(owner, doomed, now.unix_seconds); !dropped) return dropped.error();
-  for (const auto& dead : doomed) static_cast<void>(tree_.drop(owner, dead, false, now.steady));
-  const std::size_t gone = before - size();
-  if (gone == 0) return response_not_found(id);
-  return static_cast<std::uint32_t>(gone);
+  if (log_) {
+    auto gone = log_->drop(owner, doomed, now.unix_seconds);
+    if (!gone) return gone.error();
+    dropped = *std::move(gone);
+  }
+  for (auto& dead : doomed)
+    if (tree_.drop(owner, dead, false, now.steady)) dropped.push_back(std::move(dead));
+  if (dropped.empty()) return response_not_found(id);
+  return dropped;
 }
 
 std::vector<ListedResponse> ResponseStore::list(const Hash128& owner, std::string_view after, std::size_t limit, const StoreTime& now) {

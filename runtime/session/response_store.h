@@ -24,7 +24,8 @@ class ResponseStore {
   /// kStorageFailed for retention `disk`: it is in memory now, unless `find` does not find it.
   Status store(StoredResponse response, const StoreTime& now);
   Result<FoundResponse> find(const Hash128& owner, std::string_view id, std::uint64_t connection, const StoreTime& now);
-  Result<std::uint32_t> drop(const Hash128& owner, std::string_view id, bool subtree, const StoreTime& now);
+  /// The ids of all that went.
+  Result<std::vector<std::string>> drop(const Hash128& owner, std::string_view id, bool subtree, const StoreTime& now);
   std::vector<ListedResponse> list(const Hash128& owner, std::string_view after, std::size_t limit, const StoreTime& now);
   /// `ttl` zero unpins.
   Status pin(const Hash128& owner, std::string_view id, std::chrono::seconds ttl, const StoreTime& now);

@@ -34,6 +34,7 @@ class FakeEngine final : public EnginePort {
     session.logprobs = request->getSampling().getTopLogprobs() != 255;
     session.text = text_of(request->getInput());
     if (request->getEndpoint() == messages::Endpoint::TOKENIZE) return tokenized(id, *request, session.text);
+    if (request->getScoreContinuation()) return scored(id, request->getPreviousResponseId().cStr());
     if (session.text == "nothing") return;
     if (session.text == "refuse") return fail(id, messages::ErrorClass::OVERLOADED, ErrorReason::kQueueFull, 1500);
     if (session.text == "lost") return fail(id, messages::ErrorClass::CONTEXT_TOO_LONG, ErrorReason::kContextLength, 0);
@@ -77,6 +78,11 @@ class FakeEngine final : public EnginePort {
     dropped_.push_back(id);
   }
 
+  /// Knows the responses that were submitted to be stored, as long as nobody has dropped them; each is one block on the device.
+  void ask_store(StoreQuestion question) override {
+    std::visit([this](const auto& message) { answer(*message); }, question);
+  }
+
   // Any thread.
   std::vector<Message<messages::SubmitRequest>> submitted() const { return copy(submitted_); }
   std::vector<std::uint64_t> cancels() const { return copy(cancels_); }
@@ -98,11 +104,105 @@ class FakeEngine final : public EnginePort {
   }
 
  private:
+  std::vector<std::string> stored_ids(messages::Hash128::Reader owner) {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> ids;
+    for (const auto& request : submitted_) {
+      const std::string id = request->getResponseId().cStr();
+      const bool own = request->getOwner().getHigh() == owner.getHigh() && request->getOwner().getLow() == owner.getLow();
+      const bool ended = !sessions_.contains(request->getRequest());
+      const bool stored = ended && !id.empty() && request->getRetention() != messages::Retention::CONNECTION;
+      if (own && stored && std::find(dropped_.begin(), dropped_.end(), id) == dropped_.end()) ids.push_back(id);
+    }
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  template <class Question>
+  bool knows(Question question) {
+    const auto ids = stored_ids(question.getOwner());
+    const std::string id = question.getId().cStr();
+    if (std::find(ids.begin(), ids.end(), id) != ids.end()) return true;
+    if (id == "silent") return false;
+    events_.store_answered(Message<messages::ResponseMissing>::build([&](messages::ResponseMissing::Builder out) {
+      out.setQuery(question.getQuery());
+      out.initError().setClass(messages::ErrorClass::NOT_FOUND);
+      out.getError().setClientText("Previous response not found");
+    }));
+    return false;
+  }
+  void answer(messages::LookUpResponse::Reader question) {
+    if (!knows(question)) return;
+    events_.store_answered(Message<messages::ResponseFound>::build([&](messages::ResponseFound::Builder out) {
+      out.setQuery(question.getQuery());
+      out.initPage().setCount(1);
+      out.setModel("tiny");
+      out.setPromptTokens(3);
+      out.initTokens(5);
+      const std::string record = R"({"version":1,"instructions":"","items":[],"output":"as it was","created_at":77,"finish":"length"})";
+      out.setRecord(kj::StringPtr(record.c_str(), record.size()).asBytes());
+    }));
+  }
+  void answer(messages::ListResponses::Reader question) {
+    auto ids = stored_ids(question.getOwner());
+    std::erase_if(ids, [&](const std::string& id) { return id <= question.getAfter().cStr(); });
+    const bool more = ids.size() > question.getLimit();
+    if (more) ids.resize(question.getLimit());
+    events_.store_answered(Message<messages::ResponsesListed>::build([&](messages::ResponsesListed::Builder out) {
+      out.setQuery(question.getQuery());
+      out.setMore(more);
+      auto entries = out.initEntries(static_cast<unsigned>(ids.size()));
+      for (unsigned i = 0; i < ids.size(); i++) {
+        entries[i].setId(ids[i]);
+        if (i > 0) entries[i].setParent(ids[0]);
+        entries[i].setPathTokens(40);
+        entries[i].setOwnTokens(8);
+        entries[i].setRetention(messages::Retention::MEMORY);
+      }
+    }));
+  }
+  void answer(messages::PinResponse::Reader question) {
+    if (!knows(question)) return;
+    events_.store_answered(Message<messages::ResponsePinned>::build([&](messages::ResponsePinned::Builder out) {
+      out.setQuery(question.getQuery());
+      out.setTokens(40);
+      out.initUsage().setDevice(32);
+      out.getUsage().setComputed(8);
+      out.setBytes(question.getMeasureOnly() ? 1000 : question.getTtlSeconds());
+    }));
+  }
+  void answer(messages::DropResponse::Reader question) {
+    if (!knows(question)) return;
+    const std::string id = question.getId().cStr();
+    events_.store_answered(Message<messages::ResponseDropped>::build([&](messages::ResponseDropped::Builder out) {
+      out.setQuery(question.getQuery());
+      out.initIds(1).set(0, id);
+    }));
+    std::lock_guard lock(mutex_);
+    dropped_.push_back(id);
+  }
+
   static std::string text_of(messages::SubmitRequest::Input::Reader input) {
     if (input.isText()) return input.getText().cStr();
     if (input.isTokens()) return std::to_string(input.getTokens().size()) + " tokens";
     auto items = input.getItems();
     return items.size() > 0 ? items[items.size() - 1].getText().cStr() : "";
+  }
+
+  /// Two tokens behind a path of two, if it is there.
+  void scored(std::uint64_t id, const std::string& path) {
+    if (path.rfind("resp_", 0) != 0) return fail(id, messages::ErrorClass::NOT_FOUND, ErrorReason::kPreviousResponse, 0);
+    events_.finished(Message<messages::RequestFinished>::build([&](messages::RequestFinished::Builder out) {
+      out.setRequest(id);
+      out.getOutcome().initChoices(1)[0].setReason(messages::FinishReason::LENGTH);
+      out.setPromptTokens(4);
+      auto ids = out.initPromptIds(4);
+      for (unsigned i = 0; i < 4; i++) ids.set(i, 10 + i);
+      auto chosen = out.initPromptLogprobs().initChosen(2);
+      chosen.set(0, -0.5F);
+      chosen.set(1, -1.5F);
+      auto texts = out.initTokenTexts(4);
+      for (unsigned i = 0; i < 4; i++) texts.set(i, kj::StringPtr("abcd").asBytes().slice(i, i + 1));
+    }));
   }
 
   /// One token a byte of the text, or the ids as given; the text comes back.

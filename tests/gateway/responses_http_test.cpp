@@ -39,7 +39,8 @@ TEST_CASE("a whole response") {
   CHECK(response["usage"] ==
         json{{"input_tokens", 7},
              {"input_tokens_details",
-              {{"cached_tokens", 4}, {"cache_report", {{"device", 4}, {"host", 0}, {"disk", 0}, {"computed", 3}, {"miss", "none"}}}}},
+              {{"cached_tokens", 4},
+               {"cache_report", {{"device", 4}, {"host", 0}, {"disk", 0}, {"computed", 3}, {"load_ms", 0}, {"miss", "none"}}}}},
              {"output_tokens", 2},
              {"output_tokens_details", {{"reasoning_tokens", 0}}},
              {"total_tokens", 9}});

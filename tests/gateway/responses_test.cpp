@@ -217,14 +217,6 @@ TEST_CASE("log-probabilities of a response") {
   CHECK(events.back()["response"]["output"][0]["content"][0]["logprobs"][0]["logprob"] == -0.5);
 }
 
-TEST_CASE("a plain GET is told to upgrade") {
-  RunningGateway running;
-  TestClient client(running.port());
-  auto answer = client.get("/v1/responses");
-  CHECK(answer.status == 426);
-  CHECK(answer.headers["upgrade"] == "websocket");
-}
-
 TEST_CASE("a drain refuses late requests in words, then ends idle sockets, and busy ones with a terminal event") {
   RunningGateway running;
   auto idle = connected(running);

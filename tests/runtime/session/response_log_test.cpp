@@ -5,8 +5,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -206,6 +208,35 @@ TEST_CASE("a folder that cannot be written is an error, and tried again") {
   CHECK(log.store(response("a", {1}), kNow + 10));
 }
 
+TEST_CASE("a full disk is an error; what was stored stays, and what comes later is stored again") {
+  const auto options = fresh("log_full");
+  ResponseLog log(options);
+  REQUIRE(log.store(response("before", {1, 2}), kNow));
+  // A limit on the size of files is as near to a full disk as a test gets without a disk of its own.
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 512 << 10;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  std::vector<std::string> kept;
+  Status stored = ok_status();
+  for (int i = 0; i < 50 && stored; ++i) {
+    kept.push_back("full" + std::to_string(i));
+    stored = log.store(response(kept.back(), std::vector<TokenId>(20'000, 7)), kNow);
+  }
+  CHECK_FALSE(stored);
+  CHECK(stored.error().error_class == ErrorClass::kStorageFailed);
+  CHECK_FALSE(tokens_of(log, kept.back()));
+  kept.pop_back();
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  for (const auto& id : kept) CHECK(tokens_of(log, id));
+  CHECK(tokens_of(log, "before") == std::vector<TokenId>{1, 2});
+  CHECK(log.size() == kept.size() + 1);
+  REQUIRE(log.store(response("after", {3}), kNow + 20));
+}
+
 TEST_CASE("a deleted file is noticed: what was in it is gone, what comes is on the disk") {
   const auto options = fresh("log_deleted");
   {
@@ -283,7 +314,7 @@ TEST_CASE("children in one place of parents in the other") {
   REQUIRE(store.pin(kAnna, "disk", std::chrono::seconds(60), at(0)));
   REQUIRE(store.pin(kAnna, "memory", std::chrono::seconds(60), at(0)));
   CHECK(store.pinned(at(30)).size() == 2);
-  CHECK(*store.drop(kAnna, "memory", true, at(0)) == 3);
+  CHECK(store.drop(kAnna, "memory", true, at(0))->size() == 3);
   CHECK(store.size() == 0);
   CHECK(store.drop(kAnna, "memory", true, at(0)).error().error_class == ErrorClass::kNotFound);
 }
