@@ -62,6 +62,9 @@ class DeviceTier::State {
   std::uint32_t run_of(std::span<const BlockKey> path) const;
   void unpin(const PinName& name) { keep(pins_.unpin(name), false); }
   void expire(std::uint64_t now) { keep(pins_.expire(now), false); }
+  void watch();
+  std::vector<BlockChange> take_changes() { return changes_.take(); }
+  std::span<const TokenId> tokens_of(const BlockKey& key) const;
   DeviceTierStats stats() const;
   void check_invariants() const;
 
@@ -81,6 +84,7 @@ class DeviceTier::State {
   EvictedKeys evicted_;
   PinTable pins_;
   WriteDowns write_downs_;
+  BlockChanges changes_;
   std::uint64_t tail_locks_ = 0;
   DeviceTierStats counters_;  // the counters only
 };
@@ -89,6 +93,7 @@ void DeviceTier::State::begin_epoch(GroupEpoch epoch, std::uint32_t blocks, bool
   epoch_ = epoch;
   write_downs_.reset(tier_below ? blocks : 0);
   tree_.clear();
+  changes_.cleared();
   locks_.clear();
   evicted_.clear();
   if (pool_.total() != blocks) pins_ = PinTable(blocks / 2);
@@ -155,6 +160,7 @@ BlocksLeased DeviceTier::State::lease(const LeaseBlocks& request) {
 
 void DeviceTier::State::forget(const BlockKey& key, bool written) {
   evicted_.add(key);
+  changes_.removed(key);
   if (!write_downs_.tier_below()) return;
   write_downs_.pass_over(key);
   ++(written ? counters_.dropped_blocks : counters_.lost_blocks);
@@ -193,6 +199,7 @@ TreeNode* DeviceTier::State::publish_block(TreeNode* parent, const BlockKey& key
   if (lock) hold(node, lock);
   if (key && pins_.contains(key)) tree_.keep(node, true);
   if (key) write_downs_.add({key, parent->key, block}, node.kept);
+  if (key) changes_.stored(key, parent->key);
   for (BlockId shorter : removed) pool_.change(shorter, BlockState::kCached, BlockState::kFree);
   ++counters_.published_blocks;
   return &node;
@@ -255,6 +262,17 @@ std::uint32_t DeviceTier::State::run_of(std::span<const BlockKey> path) const {
   std::uint32_t run = 0;
   while (run < path.size() && tree_.find(path[run]) != nullptr) ++run;
   return run;
+}
+
+void DeviceTier::State::watch() {
+  changes_.watch();
+  for (const TreeNode* node : tree_.nodes())
+    if (node->key) changes_.stored(node->key, node->parent->key);
+}
+
+std::span<const TokenId> DeviceTier::State::tokens_of(const BlockKey& key) const {
+  const TreeNode* node = tree_.find(key);
+  return node == nullptr ? std::span<const TokenId>() : std::span<const TokenId>(node->tokens);
 }
 
 void DeviceTier::State::keep(const std::vector<BlockKey>& keys, bool kept) {
@@ -345,6 +363,9 @@ Status DeviceTier::pin(const PinName& name, std::span<const BlockKey> path, std:
 void DeviceTier::unpin(const PinName& name) { state_->unpin(name); }
 std::uint32_t DeviceTier::run_of(std::span<const BlockKey> path) const { return state_->run_of(path); }
 void DeviceTier::expire(std::uint64_t now) { state_->expire(now); }
+void DeviceTier::watch() { state_->watch(); }
+std::vector<BlockChange> DeviceTier::take_changes() { return state_->take_changes(); }
+std::span<const TokenId> DeviceTier::tokens_of(const BlockKey& key) const { return state_->tokens_of(key); }
 DeviceTierStats DeviceTier::stats() const { return state_->stats(); }
 void DeviceTier::check_invariants() const { state_->check_invariants(); }
 

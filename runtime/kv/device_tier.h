@@ -3,6 +3,7 @@
 // CacheTier actor; one thread at a time. Invariants: free + leased + in tree == total; a locked or pinned node and its ancestors are never
 // evicted; references end at zero.
 #pragma once
+#include "runtime/kv/block_changes.h"
 #include "runtime/kv/pin_table.h"
 #include "runtime/kv/tier_messages.h"
 #include "runtime/kv/write_downs.h"
@@ -47,6 +48,11 @@ class DeviceTier {
   /// How many blocks of the path, from its start on, are in the tree.
   std::uint32_t run_of(std::span<const BlockKey> path) const;
   void expire(std::uint64_t now);
+  /// From now on changes are noted: first all there is. Tails without a key are nobody's business.
+  void watch();
+  std::vector<BlockChange> take_changes();
+  /// Of a block in the tree; else empty.
+  std::span<const TokenId> tokens_of(const BlockKey& key) const;
   DeviceTierStats stats() const;
   void check_invariants() const;  // throws InvariantViolation; for tests
 

@@ -8,6 +8,7 @@ LowerTier::LowerTier(const LowerTierSpec& spec) : spec_(spec), waiting_(spec.mos
 
 void LowerTier::reset() {
   ready_ = false;
+  changes_.cleared();
   pool_.reset(spec_.blocks);
   places_.assign(spec_.blocks, Place{});
   by_key_.clear();
@@ -52,6 +53,7 @@ void LowerTier::adopt_inventory(GroupEpoch epoch, std::span<const std::vector<In
     pool_.change(entry->block, BlockState::kLeased, BlockState::kCached);
     enter(entry->block, entry->key, parent == known_parents_.end() ? BlockKey{} : parent->second);
     places_[entry->block].last_use = stamp;
+    changes_.stored(entry->key, places_[entry->block].parent);
   }
   known_parents_.clear();
   for (BlockId place = 0; place < spec_.blocks; ++place) {
@@ -198,6 +200,7 @@ WrittenDown LowerTier::finish_writes(const TierMovesFinished& moves) {
     TROUPE_CHECK(pool_.state(place) == BlockState::kLeased && places_[place].key == key);
     if (known(place) && !failed[i]) {
       pool_.change(place, BlockState::kLeased, BlockState::kCached);
+      changes_.stored(key, places_[place].parent);
       touch(place);
       write_downs_.add({key, places_[place].parent, place}, pins_.contains(key));
       answer.keys.push_back(key);

@@ -5,6 +5,7 @@
 // Invariants: free + being written + stored + forgotten while locked == all places; one place a key; what is locked, pinned, or has a
 // child in the tier is never evicted; a block is matched only once all ranks have it.
 #pragma once
+#include "runtime/kv/block_changes.h"
 #include "runtime/kv/block_pool.h"
 #include "runtime/kv/pin_table.h"
 #include "runtime/kv/tier_messages.h"
@@ -94,6 +95,9 @@ class LowerTier {
   /// How many blocks of the path, from its start on, are here.
   std::uint32_t run_of(std::span<const BlockKey> path) const;
   void expire(std::uint64_t now);
+  /// From now on changes are noted: first all there is. What is being written is not there.
+  void watch();
+  std::vector<BlockChange> take_changes() { return changes_.take(); }
 
   const LowerTierSpec& spec() const { return spec_; }
   bool ready() const { return ready_; }  // the inventory is here
@@ -144,6 +148,7 @@ class LowerTier {
   std::unordered_map<LockId, std::vector<Held>> locks_;
   WriteQueue waiting_;      // from above
   WriteDowns write_downs_;  // to below
+  BlockChanges changes_;
   PinTable pins_;
   std::uint64_t clock_ = 0;
   std::uint32_t locked_ = 0;

@@ -15,6 +15,7 @@ void LowerTier::enter(BlockId place, const BlockKey& key, const BlockKey& parent
 }
 
 void LowerTier::leave(BlockId place) {
+  if (pool_.state(place) == BlockState::kCached) changes_.removed(places_[place].key);
   write_downs_.pass_over(places_[place].key);
   by_key_.erase(places_[place].key);
   remove_child(places_[place].parent);
@@ -96,6 +97,12 @@ void LowerTier::let_go(BlockId place) {
 void LowerTier::unlock(BlockId place) {
   if (pool_.state(place) == BlockState::kCached) touch(place);
   let_go(place);
+}
+
+void LowerTier::watch() {
+  changes_.watch();
+  for (const auto& [key, place] : by_key_)
+    if (pool_.state(place) == BlockState::kCached) changes_.stored(key, places_[place].parent);
 }
 
 bool LowerTier::already_here(const WantedBlock& block) {
