@@ -1,7 +1,7 @@
 // WriteDowns: the upper side of writing down: which blocks of a tier wait until the tier below is asked for them, and which have been asked
 // for and wait for their answer. Pinned ones first, else in order of publication; what is evicted before its turn is passed over. Few are
 // asked for at a time, since the owner holds each until its answer. Owned by a tier's index, on its thread.
-// Invariant: a block waits, or is asked for, at most once; without a tier below there is none of either.
+// Invariant: a key waits at most once, and is asked for at most once at a time; without a tier below there is none of either.
 #pragma once
 #include "runtime/kv/write_queue.h"
 
@@ -35,6 +35,8 @@ class WriteDowns {
   std::uint32_t waiting() const { return waiting_.size(); }
 
  private:
+  std::vector<WantedBlock>::const_iterator find(const BlockKey& key) const;  // in asked_
+
   std::uint32_t blocks_ = 0;
   WriteQueue waiting_{0};
   std::vector<WantedBlock> asked_;  // few; in the order of asking

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <memory>
 #include <random>
 
@@ -383,12 +384,16 @@ class Comparison {
   void write_down() {
     const std::size_t most = std::max<std::size_t>(1, spec_.blocks / 16);
     std::vector<Wish> expected;
+    std::optional<bool> soon;
     while (asked_.size() < most && !downs_.empty()) {
       const auto next = next_wish(downs_);
-      if (!expected.empty() && next->soon != expected.front().soon) break;
-      expected.push_back(*next);
-      asked_.push_back(*next);
+      if (soon.value_or(next->soon) != next->soon) break;
+      soon = next->soon;
+      const Wish wish = *next;
       downs_.erase(next);
+      if (std::any_of(asked_.begin(), asked_.end(), [&](const Wish& asked) { return asked.block.key == wish.block.key; })) continue;
+      expected.push_back(wish);
+      asked_.push_back(wish);
     }
     const WriteDownWanted wanted = tier_->next_write_downs();
     REQUIRE(wanted.tier == kTier);

@@ -349,6 +349,26 @@ TEST_CASE("a block that is forgotten while it is written down") {
   CHECK(host.tier.stats().unwritten == 1);
 }
 
+TEST_CASE("a block that is here again before the tier below has answered is not asked for twice at a time") {
+  Neighbours host(64);  // asks for four at a time
+  host.tier.begin_epoch(kEpoch, true);
+  host.tier.adopt_inventory(kEpoch, {});
+  const Keys keys = chain(1, 1), other = chain(2, 1);
+  host.write(keys);
+  REQUIRE(host.tier.next_write_downs().blocks.size() == 1);
+  const auto run = host.match(keys);
+  host.tier.finish_load({kEpoch, run.lock, keys});
+  host.write(keys);
+  host.write(other);
+  const auto wanted = host.tier.next_write_downs();
+  REQUIRE(wanted.blocks.size() == 1);
+  CHECK(wanted.blocks[0].key == other[0]);
+  host.tier.written_down({kEpoch, {}, {keys[0], other[0]}});  // one answer a key
+  host.tier.check_invariants();
+  CHECK(host.tier.stats().locked == 0);
+  CHECK(host.tier.stats().unwritten == 0);
+}
+
 TEST_CASE("an inventory is offered to the tier below; the death of the holder voids its locks and wishes") {
   Neighbours host(16);
   const Keys keys = chain(1, 2);
