@@ -3,12 +3,15 @@
 
 #include "cluster/node_options.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/descriptor.h"
 #include "runtime/base/metric_names.h"
 
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <optional>
 #include <thread>
+#include <unistd.h>
 
 namespace troupe::cluster::bench {
 namespace {
@@ -75,7 +78,17 @@ Status CacheServers::prepare() {
   return ok_status();
 }
 
-Result<std::unique_ptr<CacheServer>> CacheServers::start(const TierBytes& tiers) {
+void CacheServers::leave_to_the_disk() const {
+  std::error_code fault;
+  for (std::filesystem::recursive_directory_iterator at(folder_, fault), end; !fault && at != end; at.increment(fault)) {
+    if (!at->is_regular_file(fault) || at->path().extension() == ".packed") continue;
+    const base::Descriptor file(::open(at->path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::fdatasync(file.get()) != 0) continue;
+    ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+}
+
+Result<std::unique_ptr<CacheServer>> CacheServers::start(const TierBytes& tiers, bool same_prompts) {
   std::unique_ptr<EmbeddedNode> node;
   std::string url = options_.options.url;
   if (!foreign()) {
@@ -95,9 +108,9 @@ Result<std::unique_ptr<CacheServer>> CacheServers::start(const TierBytes& tiers)
   ChatSettings settings;
   settings.api_key = options_.options.api_key;
   settings.ignore_eos = options_.options.ignore_eos || !foreign();
-  // A seed of its own: no prompt is asked twice by accident.
+  if (!same_prompts) ++seed_;
   auto server = std::unique_ptr<CacheServer>(
-      new CacheServer{std::move(node), HttpScenarios(*address, settings, options_.sizes, options_.seed + 1'000'003 * ++started_, stop_)});
+      new CacheServer{std::move(node), HttpScenarios(*address, settings, options_.sizes, options_.seed + 1'000'003 * seed_, stop_)});
   if (auto status = server->http.prepare(); !status) return status.error();
   return server;
 }

@@ -35,14 +35,17 @@ class CacheServers {
   bool foreign() const { return !options_.options.url.empty(); }
   /// Makes the folder, beside the packed weights, which are used from there. Errors: no folder, or it cannot be written.
   Status prepare();
-  /// What lies on the disk is what servers with a disk tier have left. Errors: as a start's, or a first request's.
-  Result<std::unique_ptr<CacheServer>> start(const TierBytes& tiers);
+  /// What lies on the disk is what servers with a disk tier have left. `same_prompts`: its client makes
+  /// those of the last one, else such as nobody has made. Errors: as a start's, or a first request's.
+  Result<std::unique_ptr<CacheServer>> start(const TierBytes& tiers, bool same_prompts = false);
+  /// While no server runs: the system keeps the blocks on disk no longer in its memory, as after a restart of the machine. Best effort.
+  void leave_to_the_disk() const;
 
  private:
   const BenchOptions& options_;
   const std::atomic<bool>& stop_;
   std::filesystem::path folder_;
-  std::uint64_t started_ = 0;
+  std::uint64_t seed_ = 0;  // of the last client's prompts, beside the options'
 };
 
 }  // namespace troupe::cluster::bench

@@ -36,7 +36,12 @@ class CacheSuite {
   Status turn_round(std::unique_ptr<CacheServer>& server, const TierBytes& tiers, Calls& calls);
   void report_turns(const Calls& calls);
   Status load(const std::string& scenario);
+  struct PairedRuns {
+    std::vector<HttpFigure> plain, tiered;
+    std::vector<double> ratios;  // of throughput, with tiers over without
+  };
   Status none();
+  Status pair_up(const TierBytes& plain, const TierBytes& tiered, bool tiers_first, PairedRuns& runs);
   TierBytes tiers_of_options() const;
   std::uint64_t bytes_of(double tokens) const;
   void wait(const CacheServer& server);
