@@ -17,7 +17,7 @@ constexpr double kDeviceChats = 2.5, kHostChats = 8, kDiskChats = 16;  // what e
 constexpr double kFarBelow = 4;                                        // times slower than where loading costs what computing does
 constexpr double kMegabyte = 1e6;
 constexpr std::string_view kCold = "cold", kDevice = "device", kHost = "host", kDisk = "disk", kSlow = "slow disk";
-constexpr const char *kPlain = "device only", *kTiered = "all tiers";
+constexpr const char *kPlain = "device only", *kTiered = "with tiers";
 
 std::string clients_text(std::uint32_t clients) { return std::to_string(clients) + (clients == 1 ? " client" : " clients"); }
 

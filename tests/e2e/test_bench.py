@@ -119,14 +119,14 @@ class Bench(ServerTest):
             self.assertEqual(list(pathlib.Path(folder).glob("bench-*")), [])  # its blocks are gone
         report = json.loads(end.stdout)
         cases = [("turn", where) for where in ("cold", "device", "host", "disk", "slow disk")]
-        cases += [("shared", "2 clients"), ("multiturn", "2 clients"), ("mcts", "3 branches"), ("none", "device only"), ("none", "all tiers"),
+        cases += [("shared", "2 clients"), ("multiturn", "2 clients"), ("mcts", "3 branches"), ("none", "device only"), ("none", "with tiers"),
                   ("trace", "2 clients")]
         figures = self.check_cache(report["cache"], cases)
         self.assertGreater(figures["turn", "host"]["cached_tokens_mean_by_tier"]["host"], 64)
         self.assertGreater(figures["turn", "disk"]["cached_tokens_mean_by_tier"]["disk"], 64)
         self.assertEqual(figures["trace", "2 clients"]["requests"], 4)
         self.assertGreater(figures["trace", "2 clients"]["cached_percent"], 0)
-        self.assertGreater(figures["none", "all tiers"]["ratio_to"]["ratio"], 0)
+        self.assertGreater(figures["none", "with tiers"]["ratio_to"]["ratio"], 0)
         self.assertEqual(report["runs"], [])
 
     def test_cache_of_a_server_elsewhere(self):
