@@ -78,11 +78,18 @@ struct Stage {
     return out;
   }
   Stage() {
-    auto count_closed = [](caf::event_based_actor*, Seen* counts) -> caf::behavior {
+    auto fake_store = [](caf::event_based_actor* self, Seen* counts) -> caf::behavior {
       return {[counts](const Message<messages::ConnectionClosed>&) { counts->closed++; },
-              [counts](const Message<messages::DropResponse>& drop) { counts->dropped += drop->getId().size() == 5 + 32 ? 1 : 100; }};
+              [self, counts](const Message<messages::DropResponse>& drop) {
+                counts->dropped += drop->getId().size() == 5 + 32 ? 1 : 100;
+                self->send(caf::actor_cast<caf::actor>(self->current_sender()),
+                           Message<messages::ResponseDropped>::build([&](messages::ResponseDropped::Builder dropped) {
+                             dropped.setQuery(drop->getQuery());
+                             dropped.initIds(1).set(0, drop->getId());
+                           }));
+              }};
     };
-    auto store = system.spawn(count_closed, &seen);
+    auto store = system.spawn(fake_store, &seen);
     GatewayLinks links;
     links.spawn_session = [this](const caf::actor&) { return system.spawn(session, &seen); };
     links.session_store = [store] { return store; };
@@ -151,6 +158,7 @@ TEST_CASE("a deleted response is dropped by the session store, too; a dead sessi
   CHECK(client.read_answer().status == 200);
   CHECK(eventually([&] { return stage.seen.dropped == 1; }));
   auto events = client.post("/v1/responses", json{{"input", "die"}, {"stream", true}}.dump()).events();
+  REQUIRE_FALSE(events.empty());
   auto last = json::parse(events.back());
   CHECK(last["type"] == "response.failed");
   CHECK(last["response"]["error"]["code"] == "actor_died");
