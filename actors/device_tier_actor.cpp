@@ -2,6 +2,7 @@
 
 #include "actors/tier_actor.h"
 #include "actors/tier_metrics.h"
+#include "actors/timers.h"
 #include "actors/wire/cache.h"
 #include "runtime/base/metric_names.h"
 #include "runtime/kv/device_tier.h"
@@ -9,6 +10,7 @@
 namespace troupe::actors {
 namespace {
 namespace metric = base::metric;
+constexpr std::chrono::seconds kLeaseWait{1};  // for blocks that a write-down holds
 
 class DeviceTierActor final : public TierActor {
  public:
@@ -30,7 +32,7 @@ class DeviceTierActor final : public TierActor {
         },
         [this](const Message<messages::LeaseBlocks>& message) {
           if (!current(message->getEpoch())) return;
-          tell(sender(), wire::encode(tier_.lease(wire::decode(*message))));
+          on_lease({sender(), wire::decode(*message)});
           report();
         },
         [this](const Message<messages::PublishBlocks>& message) {
@@ -43,10 +45,15 @@ class DeviceTierActor final : public TierActor {
           const auto release = wire::decode(*message);
           tier_.release(release);
           release_below(release);
+          lease_more(false);
           report();
         },
         [this](const Message<messages::LoadFinished>& message) {
           if (current(message->getEpoch())) finish_load_below(wire::decode(*message));
+        },
+        [this](LeaseAtom, std::uint64_t id) {
+          if (lease_ && lease_->missing.lease.value == id) lease_more(true);
+          report();
         },
         [this](const Message<messages::GroupLost>& message) {
           // Empty until GroupReady; what the lost epoch's holder still sends meets no block.
@@ -65,9 +72,15 @@ class DeviceTierActor final : public TierActor {
         .or_else(common_handlers());
   }
 
+  void on_exit() override {
+    TierActor::on_exit();
+    lease_.reset();
+  }
+
  private:
   void begin(std::uint32_t blocks, bool tier_below) {
     report();  // counters first: they start anew with the epoch
+    lease_.reset();
     if (tier_below && !by_tier_) by_tier_.emplace(*context().metrics, "device");
     tier_.begin_epoch(epoch(), blocks, tier_below);
     told_ = tier_.stats();
@@ -81,15 +94,46 @@ class DeviceTierActor final : public TierActor {
     report();
   }
 
+  /// A request for blocks that is not answered in full. Those that a write-down holds come free by themselves: a holder that hears of too
+  /// few in all would take blocks from others, or give up a request for them.
+  struct Lease {
+    caf::actor asker;
+    kv::LeaseBlocks missing;
+  };
+
+  void on_lease(Lease lease) {
+    const std::uint64_t id = lease.missing.lease.value;
+    lease_ = std::move(lease);
+    lease_more(false);
+    if (lease_) delayed_send(this, kLeaseWait, LeaseAtom::value, id);
+  }
+  void lease_more(bool last) {
+    if (!lease_) return;
+    auto leased = tier_.lease(lease_->missing);
+    lease_->missing.blocks -= kv::count_blocks(leased.ranges);
+    leased.more_follow = !last && lease_->missing.blocks > 0 && !write_downs().asked().empty();
+    if (leased.more_follow && leased.ranges.empty()) return;
+    tell(lease_->asker, wire::encode(leased));
+    if (leased.more_follow) return;
+    lease_.reset();
+    write_down();
+  }
+
   Tier tier() const override { return Tier::kDevice; }
   Status pin(const kv::PinName& name, std::span<const BlockKey> path, std::uint64_t until) override { return tier_.pin(name, path, until); }
   void unpin(const kv::PinName& name) override { tier_.unpin(name); }
   void expire_pins(std::uint64_t now) override { tier_.expire(now); }
   std::uint32_t run_of(std::span<const BlockKey> path) const override { return tier_.run_of(path); }
   const kv::WriteDowns& write_downs() const override { return tier_.write_downs(); }
-  kv::WriteDownWanted next_write_downs() override { return tier_.next_write_downs(); }
-  void written_down(const kv::WrittenDown& written) override { tier_.written_down(written); }
-  void tier_below_lost(bool for_good) override { tier_.tier_below_lost(for_good); }
+  kv::WriteDownWanted next_write_downs() override { return lease_ ? kv::WriteDownWanted() : tier_.next_write_downs(); }
+  void written_down(const kv::WrittenDown& written) override {
+    tier_.written_down(written);
+    lease_more(false);
+  }
+  void tier_below_lost(bool for_good) override {
+    tier_.tier_below_lost(for_good);
+    lease_more(false);
+  }
   void join(Asked& asked, const kv::PrefixMatched& below) override { tier_.join(asked.answer, below, asked.below, asked.prompt_tokens); }
 
   void report() override {
@@ -120,6 +164,7 @@ class DeviceTierActor final : public TierActor {
 
   kv::DeviceTier tier_;
   kv::DeviceTierStats told_;
+  std::optional<Lease> lease_;
   base::Gauge& usage_;
   base::Gauge& cached_;
   base::Gauge& locked_;

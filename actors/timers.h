@@ -5,6 +5,7 @@
 namespace troupe::actors {
 
 using WakeAtom = caf::atom_constant<caf::atom("wake")>;          // the scheduler's next time point
+using LeaseAtom = caf::atom_constant<caf::atom("lease")>;        // the rest of a lease is overdue
 using GraceAtom = caf::atom_constant<caf::atom("grace")>;        // end of a drain
 using WatchAtom = caf::atom_constant<caf::atom("watch")>;        // watchdog
 using SliceAtom = caf::atom_constant<caf::atom("slice")>;        // tokenize the next slice

@@ -41,8 +41,6 @@ Message<messages::PrefixMatched> encode(const kv::PrefixMatched& matched) {
     builder.setTailBlock(matched.tail_block);
     builder.setTailTokens(matched.tail_tokens);
     builder.setTailLock(matched.tail_lock.value);
-    builder.setHostMicros(matched.host_us);
-    builder.setDiskMicros(matched.disk_us);
     builder.setMiss(static_cast<messages::MissReason>(matched.miss));
     builder.setHostTier(matched.host_tier);
     builder.setDiskTier(matched.disk_tier);
@@ -58,8 +56,6 @@ kv::PrefixMatched decode(messages::PrefixMatched::Reader matched) {
   out.tail_block = matched.getTailBlock();
   out.tail_tokens = matched.getTailTokens();
   out.tail_lock = LockId{matched.getTailLock()};
-  out.host_us = matched.getHostMicros();
-  out.disk_us = matched.getDiskMicros();
   out.miss = static_cast<kv::MissReason>(matched.getMiss());
   out.host_tier = matched.getHostTier();
   out.disk_tier = matched.getDiskTier();
@@ -84,10 +80,12 @@ Message<messages::BlocksLeased> encode(const kv::BlocksLeased& leased) {
     builder.setLease(leased.lease.value);
     write(leased.ranges, builder.initRanges(static_cast<unsigned>(leased.ranges.size())));
     builder.setEvictable(leased.evictable);
+    builder.setMoreFollow(leased.more_follow);
   });
 }
 kv::BlocksLeased decode(messages::BlocksLeased::Reader leased) {
-  return {GroupEpoch{leased.getEpoch()}, LeaseId{leased.getLease()}, decode_ranges(leased.getRanges()), leased.getEvictable()};
+  return {GroupEpoch{leased.getEpoch()}, LeaseId{leased.getLease()}, decode_ranges(leased.getRanges()), leased.getEvictable(),
+          leased.getMoreFollow()};
 }
 
 Message<messages::PublishBlocks> encode(const kv::PublishBlocks& publish) {

@@ -20,10 +20,14 @@ Match match_below(const Match& request, std::size_t run) {
 void append_below(PrefixMatched& answer, const PrefixMatched& below) {
   answer.host_blocks.insert(answer.host_blocks.end(), below.host_blocks.begin(), below.host_blocks.end());
   answer.disk_blocks.insert(answer.disk_blocks.end(), below.disk_blocks.begin(), below.disk_blocks.end());
-  answer.host_us += below.host_us;
-  answer.disk_us += below.disk_us;
   if (below.host_tier != 0) answer.host_tier = below.host_tier;
   if (below.disk_tier != 0) answer.disk_tier = below.disk_tier;
+}
+
+std::uint32_t count_blocks(const std::vector<BlockRange>& ranges) {
+  std::uint32_t blocks = 0;
+  for (const BlockRange& range : ranges) blocks += range.count;
+  return blocks;
 }
 
 }  // namespace troupe::kv

@@ -48,7 +48,6 @@ struct PrefixMatched {
   BlockId tail_block = kNone32;   // first tail_tokens positions continue; locked under tail_lock; kNone32 = none
   std::uint16_t tail_tokens = 0;  // 1...31
   LockId tail_lock;
-  std::uint32_t host_us = 0, disk_us = 0;
   MissReason miss = MissReason::kNone;
   Incarnation host_tier = 0, disk_tier = 0;
 };
@@ -67,7 +66,9 @@ struct BlocksLeased {
   LeaseId lease;
   std::vector<BlockRange> ranges;  // fewer than wanted, or none, is no error
   std::uint32_t evictable = 0;
+  bool more_follow = false;  // in another answer to the same request
 };
+std::uint32_t count_blocks(const std::vector<BlockRange>& ranges);
 struct PublishBlocks {
   GroupEpoch epoch;
   LockId lock;

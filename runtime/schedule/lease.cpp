@@ -40,9 +40,10 @@ void Scheduler::State::on_blocks_leased(const kv::BlocksLeased& leased, TimePoin
   if (!serving_ || leased.epoch != epoch_ || leased.lease.value != last_lease_ || lease_asked_ == 0) return;
   const std::uint32_t before = lease_.size();
   lease_.add(leased.ranges);
+  const std::uint32_t missing = lease_asked_ - std::min(lease_asked_, lease_.size() - before);
+  lease_asked_ = leased.more_follow ? missing : 0;
   // Releases that the tier had not seen when it answered may have freed more: then ask again.
-  lease_short_ = lease_.size() - before < lease_asked_ && releases_made_ == releases_at_request_;
-  lease_asked_ = 0;
+  lease_short_ = !leased.more_follow && missing > 0 && releases_made_ == releases_at_request_;
   advance(now);
 }
 

@@ -159,6 +159,56 @@ TEST_CASE("a host without a disk") {
   CHECK(bench.match(chain(1, 20)).host_blocks.size() == 20);
 }
 
+TEST_CASE("a lease that a write-down stands in the way of is answered in full when that has ended") {
+  TierBench bench;
+  bench.publish(chain(1, 20));
+  bench.advance(kWhile);
+  bench.world->hold = true;
+  const auto keys = bench.publish(chain(2, 20));
+  REQUIRE(bench.metric("troupe:cache_blocks{state=\"locked\"}") == 2);
+  bench.world->leased.clear();
+  bench.tell(Role::DEVICE_TIER, actors::wire::encode(kv::LeaseBlocks{bench.world->epoch, LeaseId{7}, 32, true}));
+  bench.settle();
+  const auto& leased = bench.world->leased;
+  const auto blocks = [&] {
+    std::uint32_t sum = 0;
+    for (const auto& answer : leased) sum += kv::count_blocks(answer.ranges);
+    return sum;
+  };
+  REQUIRE(leased.size() == 1);
+  CHECK(leased[0].more_follow);
+  CHECK(blocks() < 32);
+  const auto settled = [&] { return !leased.back().more_follow && blocks() == 32; };
+  SECTION("it ends") {
+    bench.log.clear();
+    bench.release_moves();
+    CHECK(settled());
+    CHECK(bench.count("DeviceTier>HostTier:WriteDownWanted") == 0);  // what waited is gone by then
+  }
+  SECTION("the tier that writes dies") {
+    bench.kill(Role::HOST_TIER);
+    bench.settle();
+    CHECK(settled());
+  }
+  SECTION("it takes too long: better too few than no answer") {
+    bench.advance(milliseconds{900});
+    CHECK(leased.back().more_follow);
+    bench.advance(milliseconds{200});
+    CHECK_FALSE(leased.back().more_follow);
+    CHECK(blocks() == 30);
+    bench.release_moves();
+    CHECK(blocks() == 30);
+  }
+  SECTION("the epoch ends") {
+    bench.lose_epoch();
+    bench.start_epoch();
+    bench.release_moves();
+    bench.advance(milliseconds{1100});
+    CHECK(leased.size() == 1);
+    CHECK(bench.lease(32).size() == 32);
+  }
+}
+
 TEST_CASE("death of a lower tier during a match: answered without it, and found again when its successor knows what there is") {
   const auto role = GENERATE(Role::HOST_TIER, Role::DISK_TIER);
   TierBench bench({.host = 8});

@@ -188,8 +188,6 @@ TEST_CASE("the tier protocol") {
   matched.tail_block = 0;
   matched.tail_tokens = 31;
   matched.tail_lock = LockId{6};
-  matched.host_us = 7;
-  matched.disk_us = 8;
   matched.miss = kv::MissReason::kOtherDomain;
   matched.host_tier = 9;
   matched.disk_tier = 10;
@@ -200,8 +198,6 @@ TEST_CASE("the tier protocol") {
   CHECK(pm.tail_block == 0);
   CHECK(pm.tail_tokens == 31);
   CHECK(pm.tail_lock == LockId{6});
-  CHECK(pm.host_us == 7);
-  CHECK(pm.disk_us == 8);
   CHECK(pm.miss == matched.miss);
   CHECK(pm.host_tier == 9);
   CHECK(pm.disk_tier == 10);
@@ -211,9 +207,10 @@ TEST_CASE("the tier protocol") {
   CHECK(lease.lease == LeaseId{2});
   CHECK(lease.blocks == 3);
   CHECK_FALSE(lease.contiguous);
-  const auto leased = wire::decode(*wire::encode(kv::BlocksLeased{GroupEpoch{1}, LeaseId{2}, {{0, 4}, {9, 1}}, 5}));
+  const auto leased = wire::decode(*wire::encode(kv::BlocksLeased{GroupEpoch{1}, LeaseId{2}, {{0, 4}, {9, 1}}, 5, true}));
   CHECK(leased.ranges == std::vector<BlockRange>{{0, 4}, {9, 1}});
   CHECK(leased.evictable == 5);
+  CHECK(leased.more_follow);
 
   const kv::PublishBlocks publish{GroupEpoch{1}, LockId{2}, {3, 4}, {{5, 6}}, {7, 8}, 9, {10, 11}, {12, 13}};
   const auto pb = wire::decode(*wire::encode(publish));

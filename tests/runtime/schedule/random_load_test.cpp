@@ -24,6 +24,7 @@ struct Load {
 class RandomLoad {
  public:
   RandomLoad(std::string policy, const Load& load, std::uint64_t seed) : load_(load), random_(seed), harness_(options(policy, load)) {
+    harness_.leases_in_parts = seed % 2 == 0;
     if (!load.below) return;
     TiersBelow& below = harness_.below();
     below.seed(seed);

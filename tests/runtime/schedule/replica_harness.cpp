@@ -173,9 +173,14 @@ bool ReplicaHarness::tier_step() {
     ledger_.matched(reply);
     below_.extend(reply, *match);
   } else if (const auto* lease = std::get_if<kv::LeaseBlocks>(&message)) {
-    to_scheduler_.push_back(tier_.lease(*lease));
-    const auto& reply = std::get<kv::BlocksLeased>(to_scheduler_.back());
+    kv::LeaseBlocks now = *lease, later = *lease;
+    if (leases_in_parts && lease->epoch == epoch_) now.blocks = std::max(lease->blocks / 2, 1U);
+    auto reply = tier_.lease(now);
     if (reply.epoch == epoch_) ledger_.leased(reply);
+    later.blocks -= kv::count_blocks(reply.ranges);
+    reply.more_follow = now.blocks < lease->blocks && kv::count_blocks(reply.ranges) == now.blocks;
+    if (reply.more_follow) to_tier_.emplace_back(later);
+    to_scheduler_.push_back(std::move(reply));
   } else if (const auto* publish = std::get_if<kv::PublishBlocks>(&message)) {
     if (publish->epoch == epoch_ && serving_) below_.write_down(*publish, shard_);
     tier_.publish(*publish);

@@ -74,6 +74,8 @@ class ReplicaHarness {
   std::uint32_t context() const { return context_; }
   std::uint32_t blocks() const { return blocks_; }
 
+  bool leases_in_parts = false;  // as where a write-down holds some of the blocks
+
  private:
   using ToTier = std::variant<kv::Match, kv::LeaseBlocks, kv::PublishBlocks, kv::ReleaseBlocks, kv::LoadFinished>;
   using ToScheduler = std::variant<kv::PrefixMatched, kv::BlocksLeased>;

@@ -149,6 +149,40 @@ TEST_CASE("stale and unknown messages are dropped") {
   CHECK_THROWS_AS(scheduler.on_result(result, now), InvariantViolation);
 }
 
+TEST_CASE("a request waits for blocks that are yet to follow, and is not given up for the lack of them") {
+  Scheduler scheduler(small_options());
+  const TimePoint now{std::chrono::seconds(1000)};
+  const GroupEpoch epoch{1};
+  LeaseId asked;
+  const auto lease = [&](std::vector<BlockRange> ranges, bool more_follow) {
+    scheduler.on_blocks_leased({epoch, asked, std::move(ranges), 0, more_follow}, now);
+    return scheduler.take_output();
+  };
+  scheduler.on_group_ready({epoch, 8, 256}, now);
+  asked = scheduler.take_output().leases.at(0).lease;
+  lease({{0, 1}}, false);  // the standing lease
+  scheduler.admit(make_request(1, make_prompt(1, 240), 4), now);
+  kv::PrefixMatched nothing;
+  nothing.epoch = epoch;
+  nothing.lock = scheduler.take_output().matches.at(0).lock;
+  scheduler.on_prefix_matched(nothing, now);
+  const auto wanted = scheduler.take_output().leases.at(0);
+  REQUIRE(wanted.blocks == 7);
+  asked = wanted.lease;
+  for (const auto& out : {lease({{1, 5}}, true), lease({{6, 1}}, true)}) {
+    CHECK(out.plans.empty());
+    CHECK(out.tokens.empty());
+    CHECK(out.matches.empty());
+    CHECK(out.leases.empty());
+  }
+  SECTION("they come") { CHECK_FALSE(lease({{7, 1}}, false).plans.empty()); }
+  SECTION("they do not: it tries without what it has locked") {
+    const auto unmatched = lease({}, false);
+    CHECK(unmatched.plans.empty());
+    CHECK(unmatched.matches.size() == 1);
+  }
+}
+
 TEST_CASE("an abort of another attempt does nothing") {
   ReplicaHarness replica(small_options());
   replica.ready(64, 512);
