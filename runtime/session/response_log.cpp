@@ -23,10 +23,12 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::string_view kTables[] = {
     "CREATE TABLE paths (path INTEGER PRIMARY KEY, parent INTEGER, inherited INTEGER NOT NULL, tokens BLOB NOT NULL, sum BLOB NOT NULL)",
     "CREATE INDEX paths_by_parent ON paths (parent)",
+    // The record is last: columns behind it would be reached through all of its pages.
     "CREATE TABLE responses (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner BLOB NOT NULL, parent TEXT NOT NULL, "
     "path INTEGER NOT NULL, lane TEXT NOT NULL, model TEXT NOT NULL, template BLOB NOT NULL, domain BLOB NOT NULL, prompt INTEGER NOT "
-    "NULL, "
-    "record BLOB NOT NULL, sum BLOB NOT NULL, expires INTEGER NOT NULL, pinned INTEGER NOT NULL DEFAULT 0)",
+    "NULL, sum BLOB NOT NULL, expires INTEGER NOT NULL, pinned INTEGER NOT NULL DEFAULT 0, record BLOB NOT NULL)",
+    "CREATE INDEX responses_by_owner ON responses (owner, id)",
+    "CREATE INDEX responses_by_pin ON responses (pinned) WHERE pinned > 0",
     "CREATE INDEX responses_by_parent ON responses (parent)",
     "CREATE INDEX responses_by_path ON responses (path)",
     "CREATE INDEX responses_by_expiry ON responses (expires)",
@@ -144,7 +146,8 @@ Error ResponseLog::failed(const SqliteFailure& failure) {
   if (!std::exchange(failing_, true))
     base::log(base::LogLevel::kWarning, "responses_not_on_disk",
               "path=" + base::log_value(path_.empty() ? options_.folder.string() : path_) + " reason=" + base::log_value(why_));
-  return make_error(ErrorClass::kStorageFailed, ErrorReason::kUnclassified, "The response could not be kept on disk.", {}, why_);
+  return make_error(ErrorClass::kStorageFailed, ErrorReason::kUnclassified, "The responses on disk are out of reach at the moment.", {},
+                    why_);
 }
 
 void ResponseLog::erase(std::int64_t number, std::int64_t path) {
@@ -183,8 +186,11 @@ void ResponseLog::make_room(UnixSeconds now) {
   while (bytes_ > options_.max_bytes && responses_ > 1) {
     std::int64_t number = 0, path = 0;
     {
+      // In the order of their numbers, so that nothing is sorted: the first that is not pinned, or else the first.
       auto row = database_.query(
-          "SELECT number, path FROM responses WHERE number < (SELECT max(number) FROM responses) ORDER BY pinned > ?, number LIMIT 1");
+          "SELECT * FROM (SELECT number, path FROM responses WHERE number < (SELECT max(number) FROM responses) AND pinned <= ? "
+          "ORDER BY number LIMIT 1) UNION ALL SELECT * FROM (SELECT number, path FROM responses WHERE number < (SELECT max(number) FROM "
+          "responses) ORDER BY number LIMIT 1) LIMIT 1");
       if (!row.add(now).step()) return;
       number = row.integer(0);
       path = row.integer(1);

@@ -224,7 +224,7 @@ Status ResponseLog::pin(const Hash128& owner, std::string_view id, UnixSeconds u
 std::vector<PinnedResponse> ResponseLog::pinned(UnixSeconds now) {
   const auto found = guarded(now, [&]() -> Result<std::vector<PinnedResponse>> {
     std::vector<PinnedResponse> pins;
-    auto row = database_.query("SELECT id, owner, pinned FROM responses WHERE pinned > ?");
+    auto row = database_.query("SELECT id, owner, pinned FROM responses WHERE pinned > 0 AND pinned > ?");  // > 0: the index has no others
     for (row.add(now); row.step();)
       pins.push_back({row.string(0), hash_of(row.bytes(1)), static_cast<std::uint32_t>(row.integer(2) - now)});
     return pins;
