@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 namespace troupe::session {
 namespace {
@@ -55,12 +56,14 @@ Result<FoundResponse> ResponseStore::find(const Hash128& owner, std::string_view
 
 Result<std::vector<std::string>> ResponseStore::drop(const Hash128& owner, std::string_view id, bool subtree, const StoreTime& now) {
   std::vector<std::string> doomed{std::string(id)}, dropped;
+  std::set<std::string> known(doomed.begin(), doomed.end());  // parents come from a file: a circle of them must end
+  const auto add = [&](std::vector<std::string> children) {
+    for (auto& child : children)
+      if (known.insert(child).second) doomed.push_back(std::move(child));
+  };
   for (std::size_t i = 0; subtree && i < doomed.size(); ++i) {
-    auto children = tree_.children(owner, doomed[i]);
-    std::move(children.begin(), children.end(), std::back_inserter(doomed));
-    if (!log_) continue;
-    children = log_->children(owner, doomed[i], now.unix_seconds);
-    std::move(children.begin(), children.end(), std::back_inserter(doomed));
+    add(tree_.children(owner, doomed[i]));
+    if (log_) add(log_->children(owner, doomed[i], now.unix_seconds));
   }
   // The disk first: what fails there is still there afterwards, and said so.
   if (log_) {

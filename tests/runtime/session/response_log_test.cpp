@@ -319,6 +319,16 @@ TEST_CASE("children in one place of parents in the other") {
   CHECK(store.drop(kAnna, "memory", true, at(0)).error().error_class == ErrorClass::kNotFound);
 }
 
+TEST_CASE("a circle of parents in the file ends with all of it dropped") {
+  ResponseStore store(std::chrono::seconds(3600), kMemory, fresh("store_circle"));
+  REQUIRE(store.store(response("a", {1, 2}, "b"), at(0)));
+  REQUIRE(store.store(response("b", {3, 4}, "a"), at(0)));
+  const auto dropped = store.drop(kAnna, "a", true, at(0));
+  REQUIRE(dropped);
+  CHECK(*dropped == std::vector<std::string>{"a", "b"});
+  CHECK(store.size() == 0);
+}
+
 TEST_CASE("where the disk fails a response is kept in memory, and said so") {
   auto options = fresh("store_fails");
   {
