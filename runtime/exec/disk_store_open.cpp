@@ -79,6 +79,7 @@ Status DiskStore::take_file(base::Descriptor file, bool writable) {
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return failed("belongs to another user");
   file_ = std::move(file);
   writable_ = writable;
+  if (writable_ && (info.st_mode & (S_IRGRP | S_IROTH)) != 0) ::fchmod(file_.get(), info.st_mode & 0700);  // best effort
   const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
   ::futimens(file_.get(), now);  // counts as a use; best effort
   const auto size = static_cast<std::uint64_t>(info.st_size);

@@ -41,6 +41,7 @@ void make_file(const std::string& path) {
   if (!file || ::fstat(file.get(), &info) != 0) throw SqliteFailure(SQLITE_CANTOPEN, std::strerror(errno));
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw SqliteFailure(SQLITE_CANTOPEN, "it is not a file of this user alone");
+  ::fchmod(file.get(), 0600);  // a copy that was put back may have become readable
 }
 
 }  // namespace

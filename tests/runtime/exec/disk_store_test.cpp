@@ -253,6 +253,11 @@ TEST_CASE("a file that was cut, or is something else, is a miss and is used agai
   fs::permissions(file_of(spec), fs::perms::others_write, fs::perm_options::add);
   CHECK(open_store(spec)->inventory().empty());
   CHECK(mode_of(file_of(spec)) == 0600);
+  // Others can read it.
+  write_content(file_of(spec), good);
+  fs::permissions(file_of(spec), fs::perms::group_read | fs::perms::others_read, fs::perm_options::add);
+  CHECK(open_store(spec)->inventory().size() == 16);
+  CHECK(mode_of(file_of(spec)) == 0600);
   // No file at all.
   const auto refused = [&spec] {
     const auto store = DiskStore::open(spec);

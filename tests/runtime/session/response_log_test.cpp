@@ -75,11 +75,17 @@ TEST_CASE("a log gives back what was stored, after a restart too, to its owner")
     CHECK_FALSE(log.store(response("c", {1}, "a", 5), kNow));
     CHECK_FALSE(log.store(response("c", {1}, "nobody", 1), kNow));
   }
-  struct stat info {};
-  REQUIRE(::stat((options.folder / ResponseLog::kFileName).c_str(), &info) == 0);
-  CHECK((info.st_mode & 0777) == 0600);
+  const auto file = options.folder / ResponseLog::kFileName;
+  const auto mode = [&file] {
+    struct stat info {};
+    REQUIRE(::stat(file.c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  CHECK(mode() == 0600);
+  fs::permissions(file, fs::perms::group_read | fs::perms::others_read, fs::perm_options::add);
   ResponseLog log(options);
   CHECK(tokens_of(log, "b") == std::vector<TokenId>{1, 2, 3, 9, 10});
+  CHECK(mode() == 0600);
   const auto found = log.find(kAnna, "b", kNow);
   CHECK(found->prompt_tokens == 2);
   CHECK(found->model == "tiny");
