@@ -102,6 +102,13 @@ void kill_and_check(int kills) {
     };
     Entry entry;
     REQUIRE(read_entry(entry));  // ready
+    // A busy machine may not let the child run before it is killed: every second one stores something first.
+    if (round % 2 == 1) {
+      do {
+        REQUIRE(read_entry(entry));
+        note(entry);
+      } while (entry.word != Word::kStored);
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(25'000)));
     ::kill(child, SIGKILL);
     int status = 0;
@@ -131,7 +138,7 @@ void kill_and_check(int kills) {
     unsure.clear();
     REQUIRE(log.size() == there);
   }
-  CHECK(kept.size() > static_cast<std::size_t>(kills) / 2);
+  CHECK(kept.size() > static_cast<std::size_t>(kills) / 4);
 }
 
 TEST_CASE("a log that is killed loses nothing that it confirmed") { kill_and_check(10); }
