@@ -23,6 +23,7 @@ struct Rank {
   bool heard = false;                              // a sign of life since LoadShard
   std::uint32_t host_blocks = 0, disk_blocks = 0;  // of its stores; 0 = none
   std::uint64_t block_bytes = 0;
+  std::uint32_t disk_read_us = 0;
 };
 
 class ReplicaSupervisor final : public ActorBase {
@@ -158,6 +159,7 @@ class ReplicaSupervisor final : public ActorBase {
     auto& rank = ranks_[ready.getRank()];
     if (rank.state != RankState::kEntering) return;
     rank.state = RankState::kIn;
+    rank.disk_read_us = ready.getDiskReadMicros();
     if (!all(RankState::kIn)) return;
     epoch_gauge_.set(epoch_.value);
     const auto message = Message<messages::GroupReady>::build([&](messages::GroupReady::Builder b) {
@@ -173,6 +175,9 @@ class ReplicaSupervisor final : public ActorBase {
       std::uint64_t block_bytes = 0;
       for (const auto& each : ranks_) block_bytes += each.block_bytes;
       b.setBlockBytes(block_bytes);
+      std::uint32_t disk_read_us = 0;
+      for (const auto& each : ranks_) disk_read_us = std::max(disk_read_us, each.disk_read_us);
+      b.setDiskReadMicros(disk_read_us);
     });
     // From below: whoever is asked has heard of the epoch before.
     for (const Role role : {Role::DISK_TIER, Role::HOST_TIER, Role::DEVICE_TIER, Role::SCHEDULER}) tell(find(role), message);

@@ -143,8 +143,9 @@ class SchedulerActor final : public ActorBase {
     described_context_ = context_tokens;
     load_.state = draining_ ? schedule::ReplicaState::kDraining : schedule::ReplicaState::kServing;
     describe();
-    scheduler_.on_group_ready(
-        {epoch_, group.getDeviceBlocks(), context_tokens, static_cast<std::uint32_t>(shards_.size()), group.getBlockBytes()}, now());
+    scheduler_.on_group_ready({epoch_, group.getDeviceBlocks(), context_tokens, static_cast<std::uint32_t>(shards_.size()),
+                               group.getBlockBytes(), group.getDiskReadMicros()},
+                              now());
     flush();
   }
 

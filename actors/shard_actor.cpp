@@ -145,17 +145,18 @@ class ShardActor final : public ActorBase {
     post(0, [epoch = epoch_, rank = rank_, replica = replica_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
       TROUPE_CHECK(worker.engine != nullptr);
       worker.engine->enter_epoch(epoch);
-      const auto tell_ready = [epoch, rank, supervisor, context](std::string_view sender) {
+      const auto tell_ready = [epoch, rank, supervisor, context](std::string_view sender, std::uint32_t disk_read_us) {
         tell_from(*context, sender, supervisor, Message<messages::ShardReady>::build([&](messages::ShardReady::Builder ready) {
           ready.setEpoch(epoch.value);
           ready.setRank(rank);
+          ready.setDiskReadMicros(disk_read_us);
         }));
       };
-      if (worker.stores == nullptr) return tell_ready("Compute");
+      if (worker.stores == nullptr) return tell_ready("Compute", 0);
       report_inventory(worker.stores, {context, epoch, rank, Tier::kHost}, context->registry->find(Role::HOST_TIER, replica));
       report_inventory(worker.stores, {context, epoch, rank, Tier::kDisk}, context->registry->find(Role::DISK_TIER, replica));
       // Behind both: else the first request after a start would miss what the disk has.
-      worker.stores->post([tell_ready] { tell_ready("Mover"); });
+      worker.stores->post([tell_ready, stores = worker.stores] { tell_ready("Mover", stores->time_read(Tier::kDisk)); });
     });
   }
 

@@ -6,6 +6,7 @@
 #include "runtime/exec/host_store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 namespace troupe::exec {
@@ -53,7 +54,7 @@ RankStores::RankStores(kernels::KvCache& cache, RankStoresSpec spec, std::unique
       device_(cache),
       host_(std::move(host)),
       disk_(std::move(disk)),
-      mover_({&device_, host_.get(), disk_.get()}, spec.most_moves, spec.drive) {}
+      mover_({&device_, host_.get(), disk_.get()}, spec.most_moves, spec.drive, std::move(spec.computing)) {}
 
 const TierStore* RankStores::store_of(Tier tier) const {
   switch (tier) {
@@ -124,6 +125,18 @@ bool RankStores::inventory(Tier tier, std::function<void(std::vector<StoredBlock
   if (store == nullptr) return false;
   mover_.post([store, done = std::move(done)] { done(store->inventory()); });
   return true;
+}
+
+std::uint32_t RankStores::time_read(Tier tier) {
+  TierStore* const store = tier == Tier::kHost ? host_.get() : tier == Tier::kDisk ? disk_.get() : nullptr;
+  const auto blocks = store == nullptr ? std::vector<StoredBlock>() : store->inventory();
+  if (blocks.empty()) return 0;
+  std::vector<std::byte> bytes(store->block_bytes());
+  BlockRead read{blocks.front().block, blocks.front().key, bytes.data(), false};
+  const auto start = std::chrono::steady_clock::now();
+  if (!store->get({&read, 1})) base::log(base::LogLevel::kDebug, "disk_probe_failed");
+  const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  return read.done ? static_cast<std::uint32_t>(std::clamp<std::int64_t>(spent, 1, UINT32_MAX)) : 0;
 }
 
 void RankStores::set_incarnation(Tier tier, Incarnation incarnation) {

@@ -25,6 +25,7 @@ struct RankStoresSpec {
   std::uint64_t spare_bytes = StoreSpec().spare_bytes;
   SlowTier slow;                           // tests
   std::function<void(BlockId)> will_load;  // hears of each device block that a move fills, before it does; may be empty
+  TierMover::Busy computing;               // write-down gives way then; may be empty
   std::size_t most_moves = TierMover::kMostMoves;
   TierMover::Drive drive = TierMover::Drive::kThread;
 };
@@ -46,6 +47,8 @@ class RankStores {
   bool inventory(Tier tier, std::function<void(std::vector<StoredBlock>)> done);
   /// Runs on the mover's thread, likewise.
   void post(std::function<void()> task) { mover_.post(std::move(task)); }
+  /// On the mover's thread, from post(): µs that reading a block took, the one not used for longest; 0: no such tier, or nothing is there.
+  std::uint32_t time_read(Tier tier);
   /// Of the tier's actor. Moves that name an older one fail from now on.
   void set_incarnation(Tier tier, Incarnation incarnation);
   /// Before a plan writes the block's first position.

@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <new>
 #include <string_view>
@@ -52,6 +55,32 @@ auto look_up(const Table& table, const std::string& option, const std::string& n
   return bad_option(option, "'" + name + "' is not one of " + known);
 }
 
+/// Whether steps run, for those who should give way to them. Any thread.
+class Activity {
+ public:
+  class Step {
+   public:
+    explicit Step(Activity& activity) : activity_(activity) { activity_.running_ = true; }
+    ~Step() {
+      activity_.ended_ = now();
+      activity_.running_ = false;
+    }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    Activity& activity_;
+  };
+  /// Between two steps of a stream there is a little time.
+  bool lately() const { return running_ || now() - ended_ < kBetweenSteps; }
+
+ private:
+  static constexpr std::int64_t kBetweenSteps = 50'000'000;  // ns
+  static std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  std::atomic<bool> running_{false};
+  std::atomic<std::int64_t> ended_{0};
+};
+
 class CpuShardEngine final : public ShardEngine {
  public:
   CpuShardEngine(Faults faults, BackendWrap wrap) : faults_(std::move(faults)), wrap_(std::move(wrap)) {}
@@ -73,6 +102,7 @@ class CpuShardEngine final : public ShardEngine {
 
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {
     TROUPE_CHECK(executor_);
+    const Activity::Step step(activity_);
     return executor_->run(plan, abort);
   }
 
@@ -149,6 +179,7 @@ class CpuShardEngine final : public ShardEngine {
     stores.domain = store_domain({facts.content, facts.numerics, executor_->kv_cache().block_layout()});
     stores.folder = spec.cache_folder;
     stores.slow = faults_.slow;
+    stores.computing = [this] { return activity_.lately(); };
     stores.will_load = [executor = executor_.get()](BlockId block) { executor->will_load(block); };
     auto opened = RankStores::open(executor_->kv_cache(), std::move(stores));
     if (!opened) return opened.error();
@@ -186,6 +217,7 @@ class CpuShardEngine final : public ShardEngine {
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<weights::PackCache> cache_;  // reads the model's weights while it writes
   std::unique_ptr<Executor> executor_;
+  Activity activity_;
   std::unique_ptr<RankStores> stores_;  // over the executor's cache
 };
 

@@ -2,14 +2,24 @@
 
 #include "messages/error_reasons.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <exception>
+#include <utility>
 
 namespace troupe::exec {
 namespace {
 
-constexpr int kPause = 10;  // times as long as the work of an idle time
+constexpr int kPause = 10;                     // times as long as the work of an idle time
+constexpr int kGiveWay = 100;                  // times as long as the CPU time of a batch of write-down, while others compute
+constexpr std::chrono::milliseconds kLook{5};  // whether they still do
+
+std::chrono::nanoseconds cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 std::size_t common_block_bytes(const TierMover::Stores& stores) {
   std::size_t bytes = 0;
@@ -27,10 +37,11 @@ Status broken_move(const char* why) { return make_error(ErrorClass::kInternal, E
 
 }  // namespace
 
-TierMover::TierMover(const Stores& stores, std::size_t most_moves, Drive drive)
+TierMover::TierMover(const Stores& stores, std::size_t most_moves, Drive drive, Busy busy)
     : stores_(stores),
       block_bytes_(common_block_bytes(stores)),
       most_moves_(most_moves),
+      busy_(std::move(busy)),
       staging_(std::max<std::size_t>(kBatchBytes / block_bytes_, 1) * block_bytes_),
       thread_(drive == Drive::kThread ? std::thread([this] { run(); }) : std::thread()) {}
 
@@ -77,12 +88,14 @@ void TierMover::cancel(Ticket ticket) {
   for (auto* queue : {&urgent_, &background_})
     for (const auto& work : *queue)
       if (work->ticket == ticket && ticket != 0) work->cancelled = true;
+  wake_.notify_one();
 }
 
 void TierMover::cancel_all() {
   const std::lock_guard guard(mutex_);
   for (auto* queue : {&urgent_, &background_})
     for (const auto& work : *queue) work->cancelled = !work->task;
+  wake_.notify_one();
 }
 
 void TierMover::run() {
@@ -90,6 +103,7 @@ void TierMover::run() {
   for (;;) {
     if (!idle()) {
       step(lock);
+      give_way(lock);
       continue;
     }
     if (stop_) return;  // and nothing is left to be told
@@ -129,6 +143,16 @@ void TierMover::rest(std::unique_lock<std::mutex>& lock) {
     wake_.wait(lock, work);
 }
 
+/// Behind a batch of write-down: where all cores compute, a step lasts as long as the thread that was held up most, so this thread takes a
+/// hundredth of one core then. What waits is written when there is time, or lost if it must make room before.
+void TierMover::give_way(std::unique_lock<std::mutex>& lock) {
+  const auto until = std::chrono::steady_clock::now() + kGiveWay * std::exchange(used_, {});
+  while (busy_ && !must_go_on() && std::chrono::steady_clock::now() < until && busy_())
+    wake_.wait_for(lock, kLook, [this] { return must_go_on(); });
+}
+
+bool TierMover::must_go_on() const { return stop_ || !urgent_.empty() || (!background_.empty() && background_.front()->cancelled); }
+
 /// A set stays at the head of its queue until its last batch has run.
 void TierMover::step(std::unique_lock<std::mutex>& lock) {
   auto& queue = urgent_.empty() ? background_ : urgent_;
@@ -157,12 +181,14 @@ void TierMover::step(std::unique_lock<std::mutex>& lock) {
 /// The next moves between one pair of tiers, as many as fit in the staging memory.
 void TierMover::run_batch(Work& work) {
   const auto& moves = work.order.moves;
-  const std::size_t first = work.next, most = staging_.size() / block_bytes_;
+  const std::size_t bytes = work.order.background ? std::min(kBackgroundBatchBytes, staging_.size()) : staging_.size();
+  const std::size_t first = work.next, most = std::max<std::size_t>(bytes / block_bytes_, 1);
   std::size_t count = 0;
   while (first + count < moves.size() && count < most && moves[first + count].from == moves[first].from &&
          moves[first + count].to == moves[first].to)
     ++count;
   const auto start = std::chrono::steady_clock::now();
+  const auto cpu_start = cpu_time();
   try {
     move(work, first, count);
   } catch (const std::exception& broken) {  // no memory, say; this thread is no actor that could die for it
@@ -171,6 +197,7 @@ void TierMover::run_batch(Work& work) {
   const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
   work.done.micros += static_cast<std::uint32_t>(spent);
   work.next = first + count;
+  if (work.order.background) used_ = cpu_time() - cpu_start;
 }
 
 void TierMover::move(Work& work, std::size_t first, std::size_t count) {

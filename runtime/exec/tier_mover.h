@@ -10,6 +10,7 @@
 #include "runtime/plan/forward_plan.h"
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -41,9 +42,11 @@ class TierMover {
   using Stores = std::array<TierStore*, 3>;
   using Ticket = std::uint64_t;  // never 0
   enum class Drive { kThread, kByHand };
-  static constexpr std::size_t kMostMoves = 65'536, kBatchBytes = std::size_t{8} << 20;
+  static constexpr std::size_t kMostMoves = 65'536, kBatchBytes = std::size_t{8} << 20, kBackgroundBatchBytes = std::size_t{2} << 20;
+  /// Whether somebody computes for whom this thread should be small; any thread, must not block. Empty: never.
+  using Busy = std::function<bool()>;
 
-  explicit TierMover(const Stores& stores, std::size_t most_moves = kMostMoves, Drive drive = Drive::kThread);
+  explicit TierMover(const Stores& stores, std::size_t most_moves = kMostMoves, Drive drive = Drive::kThread, Busy busy = {});
   /// Ends like cancel_all(), and waits for the running batch.
   ~TierMover();
   TierMover(const TierMover&) = delete;
@@ -73,6 +76,8 @@ class TierMover {
   void run();
   bool idle() const { return urgent_.empty() && background_.empty(); }
   void rest(std::unique_lock<std::mutex>& lock);
+  void give_way(std::unique_lock<std::mutex>& lock);
+  bool must_go_on() const;
   void step(std::unique_lock<std::mutex>& lock);
   void run_batch(Work& work);
   void move(Work& work, std::size_t first, std::size_t count);
@@ -81,6 +86,7 @@ class TierMover {
 
   const Stores stores_;
   const std::size_t block_bytes_, most_moves_;
+  const Busy busy_;
   std::vector<std::byte> staging_;  // a batch
   std::vector<BlockRead> reads_;
   std::vector<BlockWrite> writes_;
@@ -92,7 +98,8 @@ class TierMover {
   Ticket last_ticket_ = 0;
   bool running_ = false;  // a batch, a task, or the telling of an end
   bool stop_ = false;
-  std::thread thread_;  // none with Drive::kByHand
+  std::chrono::nanoseconds used_{0};  // CPU time of the last batch, where it was of the background
+  std::thread thread_;                // none with Drive::kByHand
 };
 
 }  // namespace troupe::exec

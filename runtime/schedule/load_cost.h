@@ -12,7 +12,7 @@ namespace troupe::schedule {
 class LoadCost {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr std::uint32_t kFirstSet = 2, kMostBlocks = 64, kGrowth = 4;
+  static constexpr std::uint32_t kFirstSet = 1, kMostBlocks = 64, kGrowth = 4;
   static constexpr std::chrono::milliseconds kMostSet{20};
   static constexpr std::chrono::seconds kHalfLife{30};
 

@@ -136,6 +136,7 @@ void Scheduler::State::on_group_ready(const GroupReady& group, TimePoint now) {
   total_blocks_ = group.device_blocks;
   ranks_ = group.ranks;
   reset_load_costs(group.block_bytes);
+  if (group.disk_read_us > 0) disk_cost_.observe(1, std::chrono::microseconds(group.disk_read_us), now);
   context_tokens_ = group.context_tokens;
   if (options_.context_tokens > 0)
     context_tokens_ = context_tokens_ == 0 ? options_.context_tokens : std::min(context_tokens_, options_.context_tokens);

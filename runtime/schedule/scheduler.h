@@ -54,7 +54,8 @@ struct GroupReady {
   std::uint32_t device_blocks = 0;
   std::uint32_t context_tokens = 0;
   std::uint32_t ranks = 1;
-  std::uint64_t block_bytes = 0;  // over all ranks
+  std::uint64_t block_bytes = 0;   // over all ranks
+  std::uint32_t disk_read_us = 0;  // of one block; 0 = not known
 };
 
 /// Facts for /metrics; monotonic counters and gauges.

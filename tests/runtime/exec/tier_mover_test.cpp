@@ -4,6 +4,7 @@
 
 #include "tests/runtime/exec/store_blocks.h"
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -235,4 +236,42 @@ TEST_CASE("stores that die of a move fail it") {
 }
 
 }  // namespace
+TEST_CASE("write-down gives way to who computes; requests and ends do not wait for it") {
+  const auto host = open_store(store_spec({}, 1 << 20, 64), "host");
+  const auto disk = open_store(store_spec(fresh_store_folder("mover"), 1 << 20, 64));
+  std::atomic<bool> busy{true};
+  TierMover mover({nullptr, host.get(), disk.get()}, TierMover::kMostMoves, TierMover::Drive::kThread, [&busy] { return busy.load(); });
+  std::vector<std::byte> bytes(1 << 20);
+  std::vector<BlockWrite> writes;
+  for (BlockId block = 0; block < 32; ++block) writes.push_back({block, block_key(block), bytes.data(), false});
+  REQUIRE(host->put(writes).ok());
+  std::promise<MovesDone> written, read;
+  MoveOrder down_all{{}, {}, true, [&written](MovesDone done) { written.set_value(std::move(done)); }};
+  for (BlockId block = 0; block < 32; ++block) {
+    down_all.moves.push_back(down(block, block));
+    down_all.keys.push_back(block_key(block));
+  }
+  auto all_written = written.get_future();
+  REQUIRE(mover.submit(std::move(down_all)) != 0);
+  SECTION("until nobody computes any more") {
+    CHECK(all_written.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);  // some 5 s of pauses lie between
+    busy = false;
+    CHECK(all_written.wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+    CHECK(all_written.get().failed.empty());
+  }
+  SECTION("a request goes first") {
+    MoveOrder up_one{{up(0, 40)}, {block_key(0)}, false, [&read](MovesDone done) { read.set_value(std::move(done)); }};
+    REQUIRE(mover.submit(std::move(up_one)) != 0);
+    CHECK(read.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready);
+    CHECK(all_written.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+    busy = false;
+  }
+  SECTION("an epoch ends at once") {
+    mover.cancel_all();
+    mover.wait_until_idle();
+    CHECK_FALSE(all_written.get().failed.empty());
+  }
+  mover.wait_until_idle();
+}
+
 }  // namespace troupe::exec

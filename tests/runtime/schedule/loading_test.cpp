@@ -94,6 +94,15 @@ TEST_CASE("a disk slower than computing costs a few blocks once, then nothing") 
   CHECK(cold.turn(4).tokens.disk == kPromptBlocks * kBlockTokens);
 }
 
+TEST_CASE("a disk that was found slow at the start is not tried") {
+  ColdReplica cold(0, 100);
+  cold.replica.below().disk_block_us = cold.replica.disk_read_us = 50'000;
+  cold.forget_device();
+  const auto report = cold.turn(2);
+  CHECK(report.tokens.disk == 0);
+  CHECK(report.miss == kv::MissReason::kCheaperToCompute);
+}
+
 TEST_CASE("a block that cannot be loaded ends the prefix there, and is forgotten") {
   ColdReplica cold(100, 0);
   const auto keys = make_request(2, make_prompt(1, kPrompt), 1).keys;

@@ -47,7 +47,7 @@ void ReplicaHarness::ready(std::uint32_t blocks, std::uint32_t context) {
   serving_ = true;
   shard_.enter_epoch(epoch_, blocks);
   ledger_.clear();
-  scheduler_.on_group_ready({epoch_, blocks, context, 1, 0}, now_);
+  scheduler_.on_group_ready({epoch_, blocks, context, 1, 0, disk_read_us}, now_);
   pump();
 }
 

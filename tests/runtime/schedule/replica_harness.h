@@ -72,6 +72,7 @@ class ReplicaHarness {
   GroupEpoch epoch() const { return epoch_; }
   TimePoint now() const { return now_; }
   std::uint32_t context() const { return context_; }
+  std::uint32_t disk_read_us = 0;  // told with the next ready()
   std::uint32_t blocks() const { return blocks_; }
 
   bool leases_in_parts = false;  // as where a write-down holds some of the blocks
