@@ -14,6 +14,7 @@ Result<std::unique_ptr<EmbeddedNode>> EmbeddedNode::start(const Options& options
   own.port = 0;
   own.api_key_file.clear();
   own.admin_key_file.clear();
+  own.system_prompts_file.clear();
   own.tls_cert.clear();
   own.tls_key.clear();
   NodeEvents events;

@@ -5,6 +5,7 @@
 #include "actors/company.h"
 #include "cluster/key_file.h"
 #include "cluster/node_options.h"
+#include "cluster/system_prompts_file.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_actor.h"
 #include "gateway/openssl_tls.h"
@@ -135,6 +136,8 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   if (!keys) return keys.error();
   auto tls = read_tls(options);
   if (!tls) return tls.error();
+  auto prompts = read_system_prompts(options.system_prompts_file);
+  if (!prompts) return prompts.error();
   auto model = open_served_model(options.model, options.served_model_name, base::CacheFolder(cache_folder(options, process_environment)));
   if (!model) return model.error();
 
@@ -143,6 +146,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   auto listener = gateway_options(options);
   listener.keys = std::move(*keys);
   listener.tls = std::move(*tls);
+  listener.system_prompts = std::move(*prompts);
   listener.handle_signals = handle_signals;
   listener.on_signal = [parts] { parts->on_signal(); };
   if (!options.api_key_file.empty() || !options.admin_key_file.empty() || listener.tls)

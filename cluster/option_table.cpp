@@ -57,6 +57,12 @@ std::span<const OptionRow> option_table() {
        .field = &Options::admin_key_file,
        .help = "File with one admin key a line, for admin routes such as /config (closed without it). Read anew on SIGHUP",
        .commands = kServe},
+      {.name = "system-prompts",
+       .unit = "path",
+       .field = &Options::system_prompts_file,
+       .help = "TOML file of system prompts that are kept in the cache from the start on: [[prompt]] with name, and text or file (a path "
+               "as seen from the TOML file)",
+       .commands = kServe},
       {.name = "tls-cert",
        .unit = "path",
        .field = &Options::tls_cert,

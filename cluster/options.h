@@ -32,6 +32,7 @@ struct Options {
   std::uint64_t port = 8080;
   std::string api_key_file;
   std::string admin_key_file;
+  std::string system_prompts_file;
   bool metrics_open = false;
   std::string tls_cert, tls_key;
   std::uint64_t max_connections = 10000;

@@ -37,6 +37,8 @@ curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' -d
   that generate.
 - `/tokenize` takes llama.cpp's names (`content`, `add_special`, `with_pieces`) and vLLM's (`prompt` or `messages`, `add_special_tokens`,
   `return_token_strs`), and answers `tokens`, `count` and `max_model_len`. `/detokenize` answers `content` and `prompt`, the same text.
+- `/v1/system_prompts` names system prompts whose prefixes are kept in the cache ([docs](system-prompts.md)). Requests do not name them:
+  clients send their own system message, and one that equals such a prompt hits.
 - Errors are `{"error": {"message", "type", "param", "code"}}`. 429 and 503 carry Retry-After. In a stream an error is one event, and then
   `[DONE]`.
 

@@ -190,6 +190,7 @@ std::vector<RequestSchema> make_schemas() {
        {kModel, kInput, kInstructions, kPreviousResponse, kFlatTools, kToolChoice},
        {"input", "previous_response_id"}},
       {"PinRequest", {"ttl_seconds"}, {kPinTtl}},
+      {"SystemPromptRequest", {"name", "text"}, {kSystemPromptName, kSystemPromptText}},
       {"ScoreRequest", {"continuations"}, {kModel, kContinuations, kCacheSalt, kPriority, kDeadlineMs, kParseSpecial}},
       {"DetokenizeRequest", {"tokens"}, {kModel, kTokens}},
       {"TemplateRequest", {"messages"}, {kModel, kMessages, kAddGenerationPrompt, kTools, kToolChoice}},

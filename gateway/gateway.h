@@ -5,6 +5,7 @@
 #include "gateway/access.h"
 #include "gateway/engine_port.h"
 #include "gateway/limits.h"
+#include "gateway/system_prompt.h"
 #include "gateway/tls.h"
 #include "messages/admission.capnp.h"
 #include "messages/error.h"
@@ -37,6 +38,7 @@ struct GatewayOptions {
   std::function<void()> on_signal;  // on the loop thread
   bool durable_responses = false;   // stored responses are to survive a restart
   std::function<void()> on_reload;  // SIGHUP, on the loop thread; without it SIGHUP ends the process as usual
+  SystemPrompts system_prompts;     // to be kept in the cache, each with a name of its own
   Limits limits;
 };
 

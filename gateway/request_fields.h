@@ -119,5 +119,17 @@ inline constexpr TextField kListAfter{"after", kNameBytes, "begin behind the ite
 inline constexpr ShapedField kIncludeStored{"include", [](const Limits&) { return nlohmann::json::object(); },
                                             "taken and ignored: a response has what was asked for when it was made"};
 
+// System prompts that are kept in the cache.
+inline constexpr ShapedField kSystemPromptName{"name",
+                                               [](const Limits&) {
+                                                 return nlohmann::json{{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]{1,64}$"}};
+                                               },
+                                               "what it is called: 1 to 64 letters, digits or characters of `_.-`"};
+inline constexpr ShapedField kSystemPromptText{"text",
+                                               [](const Limits&) {
+                                                 return nlohmann::json{{"type", "string"}, {"minLength", 1}};
+                                               },
+                                               "the system message, word for word as clients send it; at most 1 MiB"};
+
 }  // namespace fields
 }  // namespace troupe::gateway

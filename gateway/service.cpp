@@ -40,7 +40,8 @@ Service::Service(const GatewayOptions& options, base::Metrics& metrics)
       durable_responses_(options.durable_responses),
       live_(options.node, metrics.gauge("troupe:http_requests_in_flight", "Model requests handed to the engine and not ended")),
       shelf_(*this, metrics.gauge("troupe:http_stored_responses", "Responses that can be read, resumed or cancelled by id"),
-             metrics.gauge("troupe:http_stored_response_bytes", "Memory of their objects, inputs and events")) {}
+             metrics.gauge("troupe:http_stored_response_bytes", "Memory of their objects, inputs and events")),
+      system_prompts_(*this, options.system_prompts) {}
 
 bool Service::admits(Connection& connection, const HttpRequest& request) {
   Caller caller;
@@ -85,12 +86,19 @@ void Service::connections_changed(std::size_t open) { open_connections_.set(stat
 
 void Service::drained(std::uint32_t cut) {
   shelf_.clear();  // the engine may be gone before the gateway is
+  system_prompts_.clear();
   if (on_drained_) on_drained_(cut);
 }
 
 void Service::tick() {
   shelf_.tick();
+  system_prompts_.tick();
   stuck();
+}
+
+void Service::set_directory(Message<messages::DirectoryChanged> directory) {
+  directory_ = std::move(directory);
+  if (ready()) system_prompts_.look_at_all();
 }
 
 std::uint64_t Service::now() const { return server_->now(); }

@@ -9,6 +9,7 @@
 #include "gateway/progress_watch.h"
 #include "gateway/response_shelf.h"
 #include "gateway/store_calls.h"
+#include "gateway/system_prompt_shelf.h"
 #include "runtime/base/metrics.h"
 
 #include <ctime>
@@ -44,6 +45,7 @@ class Service final : public Application {
   StoreCalls& store_calls() { return store_calls_; }
   LiveRequests& live() { return live_; }
   ResponseShelf& shelf() { return shelf_; }
+  SystemPromptShelf& system_prompts() { return system_prompts_; }
   /// Loop milliseconds.
   std::uint64_t now() const;
   const base::Metrics& metrics() const { return metrics_; }
@@ -75,7 +77,7 @@ class Service final : public Application {
   /// Answers with the error's status, body and Retry-After.
   void answer_error(Connection& connection, const Error& error, std::string_view headers = {}) const;
 
-  void set_directory(Message<messages::DirectoryChanged> directory) { directory_ = std::move(directory); }
+  void set_directory(Message<messages::DirectoryChanged> directory);
   void on_drained(std::function<void(std::uint32_t cut)> done) { on_drained_ = std::move(done); }
 
  private:
@@ -94,6 +96,7 @@ class Service final : public Application {
   LiveRequests live_;
   StoreCalls store_calls_{live_};
   ResponseShelf shelf_;  // behind live_, which its calls use
+  SystemPromptShelf system_prompts_;
   ProgressWatch steps_, answers_in_time_;
   bool stuck_ = false;  // as last told
   Server* server_ = nullptr;

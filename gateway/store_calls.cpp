@@ -12,7 +12,7 @@ constexpr std::uint64_t kPatienceMs = 10'000;  // a disk may take seconds
 
 }  // namespace
 
-std::uint64_t StoreCalls::add(StoreAnswerer& asker) {
+std::uint64_t StoreCalls::add(StoreSink& asker) {
   askers_[++last_] = &asker;
   return last_;
 }

@@ -1,5 +1,5 @@
 // StoreCalls: questions to the session store that wait for an answer, by query. StoreAnswerer: the Exchange of a request that needs no
-// more than one such answer. Loop thread. Invariants: an answer reaches the exchange that asked, or nobody; who waits too long is told so.
+// more than one such answer. Loop thread. Invariants: an answer reaches who asked, or nobody; a client who waits too long is told so.
 #pragma once
 #include "gateway/exchange.h"
 #include "gateway/live_requests.h"
@@ -12,24 +12,30 @@
 namespace troupe::gateway {
 
 class Service;
-class StoreAnswerer;
+
+/// Takes answers of the session store; it takes its number back before it goes.
+class StoreSink {
+ public:
+  virtual ~StoreSink() = default;
+  virtual void answered(const StoreAnswer& answer) = 0;
+};
 
 class StoreCalls {
  public:
   explicit StoreCalls(LiveRequests& live) : live_(live) {}
   /// The number that a question of `asker` bears.
-  std::uint64_t add(StoreAnswerer& asker);
+  std::uint64_t add(StoreSink& asker);
   void remove(std::uint64_t query) { askers_.erase(query); }
   void ask(StoreQuestion question) { live_.engine()->ask_store(std::move(question)); }
   void answered(const StoreAnswer& answer);
 
  private:
   LiveRequests& live_;
-  std::unordered_map<std::uint64_t, StoreAnswerer*> askers_;
+  std::unordered_map<std::uint64_t, StoreSink*> askers_;
   std::uint64_t last_ = 0;
 };
 
-class StoreAnswerer final : public Exchange {
+class StoreAnswerer final : public Exchange, public StoreSink {
  public:
   using Ask = std::function<StoreQuestion(std::uint64_t query)>;
   /// Writes the answer to the connection, or says that more is to come. An error has been answered already, unless it is asked for.
@@ -40,7 +46,7 @@ class StoreAnswerer final : public Exchange {
   void hung_up() override;
   void tick(std::uint64_t now) override;
   void cut_short() override;
-  void answered(const StoreAnswer& answer);
+  void answered(const StoreAnswer& answer) override;
 
  private:
   void end();

@@ -35,13 +35,16 @@ void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&); 
 /// GET /v1/responses/{id} where the gateway no longer has it.
 void find_stored_response(Service&, Connection&, const std::string& id, const Caller&);
 
-void completions(Service&, Connection&, HttpRequest&&, const Caller&);       // POST /v1/completions
-void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);  // POST /v1/chat/completions/input_tokens
-void tokenize(Service&, Connection&, HttpRequest&&, const Caller&);          // POST /tokenize
-void detokenize(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /detokenize
-void apply_template(Service&, Connection&, HttpRequest&&, const Caller&);    // POST /apply-template
-void version(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /version
-void openapi(Service&, Connection&, HttpRequest&&, const Caller&);           // GET /openapi.json
+void list_system_prompts(Service&, Connection&, HttpRequest&&, const Caller&);   // GET /v1/system_prompts
+void put_system_prompt(Service&, Connection&, HttpRequest&&, const Caller&);     // POST /v1/system_prompts
+void delete_system_prompt(Service&, Connection&, HttpRequest&&, const Caller&);  // DELETE /v1/system_prompts/{name}
+void completions(Service&, Connection&, HttpRequest&&, const Caller&);           // POST /v1/completions
+void count_chat_input(Service&, Connection&, HttpRequest&&, const Caller&);      // POST /v1/chat/completions/input_tokens
+void tokenize(Service&, Connection&, HttpRequest&&, const Caller&);              // POST /tokenize
+void detokenize(Service&, Connection&, HttpRequest&&, const Caller&);            // POST /detokenize
+void apply_template(Service&, Connection&, HttpRequest&&, const Caller&);        // POST /apply-template
+void version(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /version
+void openapi(Service&, Connection&, HttpRequest&&, const Caller&);               // GET /openapi.json
 
 }  // namespace endpoints
 }  // namespace troupe::gateway

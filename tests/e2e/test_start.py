@@ -88,6 +88,12 @@ class Start(unittest.TestCase):
         self.refused(MODEL, "--api-key-file", self.file("none", "# only words\n\n"), words=["none", "key"])
         self.refused(MODEL, "--api-key-file", self.file("blank", "good\nbad key\n"), words=["line 2"])
 
+    def test_system_prompts(self):
+        self.refused(MODEL, "--system-prompts", "/no/such/prompts.toml", words=["/no/such/prompts.toml"])
+        self.refused(MODEL, "--system-prompts", self.file("p1.toml", '[[prompt]]\nname = "a"\n'), words=["p1.toml:1", "prompt a", "text or file"])
+        self.refused(MODEL, "--system-prompts", self.file("p2.toml", '[[prompt]]\nname = "a b"\ntext = "x"\n'), words=["p2.toml:1", "name"])
+        self.refused(MODEL, "--system-prompts", self.file("p3.toml", '[[prompt]]\nname = "a"\nfile = "none"\n'), words=["prompt a", "none"])
+
     def test_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])

@@ -33,7 +33,7 @@ class FakeEngine final : public EnginePort {
     session.credit = request->getCredit();
     session.logprobs = request->getSampling().getTopLogprobs() != 255;
     session.text = text_of(request->getInput());
-    if (request->getEndpoint() == messages::Endpoint::TOKENIZE) return tokenized(id, *request, session.text);
+    if (request->getEndpoint() == messages::Endpoint::TOKENIZE) return tokenized(id, *request, whole_text_of(request->getInput()));
     if (request->getScoreContinuation()) return scored(id, request->getPreviousResponseId().cStr());
     if (session.text == "nothing") return;
     if (session.text == "refuse") return fail(id, messages::ErrorClass::OVERLOADED, ErrorReason::kQueueFull, 1500);
@@ -186,6 +186,13 @@ class FakeEngine final : public EnginePort {
     if (input.isTokens()) return std::to_string(input.getTokens().size()) + " tokens";
     auto items = input.getItems();
     return items.size() > 0 ? items[items.size() - 1].getText().cStr() : "";
+  }
+
+  static std::string whole_text_of(messages::SubmitRequest::Input::Reader input) {
+    if (!input.isItems()) return text_of(input);
+    std::string text;
+    for (auto item : input.getItems()) text += item.getText().cStr();
+    return text;
   }
 
   /// Two tokens behind a path of two, if it is there.
