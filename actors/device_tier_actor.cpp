@@ -1,5 +1,6 @@
 #include "actors/device_tier_actor.h"
 
+#include "actors/block_event_source.h"
 #include "actors/tier_actor.h"
 #include "actors/tier_metrics.h"
 #include "actors/timers.h"
@@ -11,6 +12,8 @@ namespace troupe::actors {
 namespace {
 namespace metric = base::metric;
 constexpr std::chrono::seconds kLeaseWait{1};  // for blocks that a write-down holds
+
+constexpr std::chrono::milliseconds kJoin{20};  // of block events
 
 class DeviceTierActor final : public TierActor {
  public:
@@ -38,6 +41,7 @@ class DeviceTierActor final : public TierActor {
         [this](const Message<messages::PublishBlocks>& message) {
           if (!current(message->getEpoch())) return;
           tier_.publish(wire::decode(*message));
+          note_changes();
           write_down();
         },
         [this](const Message<messages::ReleaseBlocks>& message) {
@@ -66,7 +70,14 @@ class DeviceTierActor final : public TierActor {
           leave(GroupEpoch{message->getEpoch() - 1});
           begin(message->getDeviceBlocks(), group_has_below(*message));
           enter(message);
+          watch_below();
           report();
+        },
+        [this](const Message<messages::ReadBlockEvents>& message) { on_read(wire::decode(*message)); },
+        [this](const Message<messages::BlockEvents>& message) { on_events(wire::decode(*message)); },
+        [this](JoinAtom) {
+          joining_ = false;
+          if (events_) tell_readers(events_->answer_waiting());
         },
     }
         .or_else(common_handlers());
@@ -74,6 +85,8 @@ class DeviceTierActor final : public TierActor {
 
   void on_exit() override {
     TierActor::on_exit();
+    events_.reset();
+    watched_.clear();
     lease_.reset();
   }
 
@@ -92,6 +105,50 @@ class DeviceTierActor final : public TierActor {
     const std::size_t run = own.device_blocks.size();
     answer({sender(), std::move(own), kv::match_below(request, run), request.tokens.size()});
     report();
+  }
+
+  void on_read(const kv::ReadBlockEvents& read) {
+    if (!events_) {
+      events_.emplace(ReplicaId{replica()}, registry().incarnation(Role::DEVICE_TIER, replica()),
+                      [this](const BlockKey& key) { return tier_.tokens_of(key); });
+      tier_.watch();
+      note_changes();
+      watch_below();
+    }
+    tell_readers(events_->read(sender(), read));
+    join_changes();
+  }
+
+  /// Tiers that are new here; what their predecessors had is forgotten until they tell.
+  void watch_below() {
+    if (!events_) return;
+    for (const auto& [tier, role] : {std::pair{Tier::kHost, Role::HOST_TIER}, std::pair{Tier::kDisk, Role::DISK_TIER}}) {
+      auto actor = registry().find(role, replica());
+      if (actor == watched_[tier]) continue;
+      events_->add(tier, {{kv::BlockChange::Kind::kCleared, tier, {}, {}}});
+      watched_[tier] = actor;
+      tell(actor, Message<messages::WatchBlocks>::build([&](messages::WatchBlocks::Builder watch) { watch.setReplica(replica()); }));
+    }
+    join_changes();
+  }
+  void on_tiers_changed() override { watch_below(); }
+
+  void on_events(kv::BlockEvents told) {
+    for (const auto& [tier, actor] : watched_)
+      if (actor && actor == sender()) events_->add(tier, std::move(told.changes));
+    join_changes();
+  }
+
+  void note_changes() {
+    if (!events_) return;
+    events_->add(Tier::kDevice, tier_.take_changes());
+    join_changes();
+  }
+  void join_changes() {
+    if (events_ && events_->due() && !std::exchange(joining_, true)) delayed_send(this, kJoin, JoinAtom::value);
+  }
+  void tell_readers(const BlockEventSource::Answers& answers) {
+    for (const auto& [reader, events] : answers) tell(reader, events);
   }
 
   /// A request for blocks that is not answered in full. Those that a write-down holds come free by themselves: a holder that hears of too
@@ -137,6 +194,7 @@ class DeviceTierActor final : public TierActor {
   void join(Asked& asked, const kv::PrefixMatched& below) override { tier_.join(asked.answer, below, asked.below, asked.prompt_tokens); }
 
   void report() override {
+    note_changes();
     const auto stats = tier_.stats();
     const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
       if (after > before) counter.increment(static_cast<double>(after - before));
@@ -173,7 +231,10 @@ class DeviceTierActor final : public TierActor {
   base::Counter& queries_;
   base::Counter& hits_;
   base::Counter& evicted_;
-  std::optional<TierMetrics> by_tier_;  // with a tier below
+  std::optional<TierMetrics> by_tier_;      // with a tier below
+  std::optional<BlockEventSource> events_;  // once somebody reads them
+  std::map<Tier, caf::actor> watched_;
+  bool joining_ = false;  // a timer runs
 };
 
 }  // namespace

@@ -73,9 +73,15 @@ class LowerTierActor final : public TierActor {
           leave(GroupEpoch{message->getEpoch()});
           sets_.clear();
           tier_->begin_epoch(epoch());
+          report();
         },
         [this](const Message<messages::GroupReady>& message) {
           if (is_new(*message)) on_group(message);
+        },
+        [this](const Message<messages::WatchBlocks>&) {
+          watcher_ = sender();
+          tier_->watch();
+          tell_changes();
         },
     }
         .or_else(common_handlers());
@@ -84,6 +90,7 @@ class LowerTierActor final : public TierActor {
   void on_exit() override {
     TierActor::on_exit();
     holder_ = {};
+    watcher_ = {};
     shards_.clear();
   }
 
@@ -93,6 +100,7 @@ class LowerTierActor final : public TierActor {
     const Incarnation incarnation = registry().incarnation(role_of(kind_), replica());
     if (tier_->spec().blocks != blocks || tier_->spec().incarnation != incarnation) {
       tier_ = std::make_unique<kv::LowerTier>(kv::LowerTierSpec{.incarnation = incarnation, .blocks = blocks});
+      if (watcher_) tier_->watch();
       metrics_.begin();
     }
     tier_->begin_epoch(GroupEpoch{message->getEpoch()}, group_has_below(*message));
@@ -220,7 +228,14 @@ class LowerTierActor final : public TierActor {
   void tier_below_lost(bool for_good) override { tier_->tier_below_lost(for_good); }
   void join(Asked& asked, const kv::PrefixMatched& below) override { kv::append_below(asked.answer, below); }
 
+  void tell_changes() {
+    auto changes = tier_->take_changes();
+    if (!changes.empty()) tell(watcher_, wire::encode(kv::BlockEvents{.replica = ReplicaId{replica()}, .changes = std::move(changes)}));
+  }
+
+  /// After whatever may have changed the index: to /metrics, and to who watches.
   void report() override {
+    tell_changes();
     const auto stats = tier_->stats();
     metrics_.report({.query_tokens = stats.query_blocks * kBlockTokens,
                      .hit_tokens = stats.hit_blocks * kBlockTokens,
@@ -242,6 +257,7 @@ class LowerTierActor final : public TierActor {
   std::unique_ptr<kv::LowerTier> tier_;
   kv::Inventory inventory_;
   caf::actor holder_;
+  caf::actor watcher_;           // the device tier, once somebody reads block events
   Tier source_ = Tier::kDevice;  // of what the holder wants written
   Incarnation source_incarnation_ = 0;
   std::vector<caf::actor> shards_;  // by rank

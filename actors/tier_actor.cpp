@@ -40,8 +40,14 @@ caf::message_handler TierActor::common_handlers() {
         // Of a predecessor of the tier below: what it was asked for has been let go, and may have been asked for again.
         if (current(message->getEpoch()) && sender() == below_) on_written(wire::decode(*message));
       },
-      [this](const Message<messages::ActorStarted>&) { connect(); },
-      [this](const Message<messages::ActorGivenUp>&) { connect(); },
+      [this](const Message<messages::ActorStarted>&) {
+        connect();
+        on_tiers_changed();
+      },
+      [this](const Message<messages::ActorGivenUp>&) {
+        connect();
+        on_tiers_changed();
+      },
       [this](const Message<messages::FlushTier>& message) { on_flush(message->getGraceMs()); },
       [this](const Message<messages::TierFlushed>& message) {
         if (flush_ && flush_->passed_on && sender() == below_) end_flush(message->getBlocksWritten(), message->getBlocksLost());

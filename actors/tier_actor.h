@@ -70,6 +70,7 @@ class TierActor : public ActorBase {
   virtual void expire_pins(std::uint64_t now) = 0;
   virtual std::uint32_t run_of(std::span<const BlockKey> path) const = 0;  // blocks
   virtual void on_other_down(const caf::down_msg&) {}
+  virtual void on_tiers_changed() {}  // one below has been started anew, or is gone for good
 
  private:
   struct Flush {

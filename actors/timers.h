@@ -14,6 +14,7 @@ using RetryAtom = caf::atom_constant<caf::atom("retry")>;        // ask again
 using ReplyAtom = caf::atom_constant<caf::atom("reply")>;        // a reply is overdue
 using RenewAtom = caf::atom_constant<caf::atom("renew")>;        // pins are told again, what is too old goes
 using WriteAtom = caf::atom_constant<caf::atom("write")>;        // ask for write-downs
+using JoinAtom = caf::atom_constant<caf::atom("join")>;          // what has been joined since is told
 using EndAtom = caf::atom_constant<caf::atom("end")>;            // all has been told: the process may end
 
 }  // namespace troupe::actors

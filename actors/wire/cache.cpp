@@ -179,6 +179,65 @@ kv::WrittenDown decode(messages::WrittenDown::Reader written) {
   return {GroupEpoch{written.getEpoch()}, decode_hashes(written.getKeys()), decode_hashes(written.getFailed())};
 }
 
+Message<messages::ReadBlockEvents> encode(const kv::ReadBlockEvents& read) {
+  return Message<messages::ReadBlockEvents>::build([&](messages::ReadBlockEvents::Builder builder) {
+    builder.setReader(read.reader);
+    builder.setQuery(read.query);
+    builder.setIncarnation(read.incarnation);
+    builder.setAfter(read.after);
+    builder.setTokens(read.tokens);
+  });
+}
+kv::ReadBlockEvents decode(messages::ReadBlockEvents::Reader read) {
+  return {read.getReader(), read.getQuery(), read.getIncarnation(), read.getAfter(), read.getTokens()};
+}
+
+Message<messages::BlockEvents> encode(const kv::BlockEvents& events) {
+  return Message<messages::BlockEvents>::build([&](messages::BlockEvents::Builder builder) {
+    builder.setReplica(events.replica.value);
+    builder.setIncarnation(events.incarnation);
+    builder.setQuery(events.query);
+    builder.setFirst(events.first);
+    builder.setSnapshot(events.snapshot);
+    builder.setCleared(events.cleared);
+    builder.setMore(events.more);
+    auto changes = builder.initChanges(static_cast<unsigned>(events.changes.size()));
+    for (unsigned i = 0; i < changes.size(); ++i) {
+      const kv::BlockChange& change = events.changes[i];
+      changes[i].setKeyHigh(change.key.high);
+      changes[i].setKeyLow(change.key.low);
+      changes[i].setParentHigh(change.parent.high);
+      changes[i].setParentLow(change.parent.low);
+      changes[i].setTier(static_cast<messages::Tier>(change.tier));
+      changes[i].setStored(change.kind == kv::BlockChange::Kind::kStored);
+      changes[i].setCleared(change.kind == kv::BlockChange::Kind::kCleared);
+    }
+    if (events.tokens.empty()) return;
+    auto tokens = builder.initTokens(static_cast<unsigned>(events.tokens.size()));
+    for (unsigned i = 0; i < tokens.size(); ++i) write_list(events.tokens[i], [&](unsigned n) { return tokens.init(i, n); });
+  });
+}
+kv::BlockEvents decode(messages::BlockEvents::Reader events) {
+  using Kind = kv::BlockChange::Kind;
+  kv::BlockEvents out;
+  out.replica = ReplicaId{events.getReplica()};
+  out.incarnation = events.getIncarnation();
+  out.query = events.getQuery();
+  out.first = events.getFirst();
+  out.snapshot = events.getSnapshot();
+  out.cleared = events.getCleared();
+  out.more = events.getMore();
+  for (auto change : events.getChanges())
+    out.changes.push_back({change.getCleared()  ? Kind::kCleared
+                           : change.getStored() ? Kind::kStored
+                                                : Kind::kRemoved,
+                           static_cast<Tier>(change.getTier()),
+                           {change.getKeyHigh(), change.getKeyLow()},
+                           {change.getParentHigh(), change.getParentLow()}});
+  for (auto list : events.getTokens()) out.tokens.push_back(to_vector<TokenId>(list));
+  return out;
+}
+
 std::vector<Message<messages::InventoryReported>> encode_inventory(GroupEpoch epoch, std::uint16_t rank, Tier tier,
                                                                    std::span<const kv::InventoryEntry> entries,
                                                                    std::size_t entries_a_page) {

@@ -30,6 +30,11 @@ kv::WriteDownWanted decode(messages::WriteDownWanted::Reader wanted);
 Message<messages::WrittenDown> encode(const kv::WrittenDown& written);
 kv::WrittenDown decode(messages::WrittenDown::Reader written);
 
+Message<messages::ReadBlockEvents> encode(const kv::ReadBlockEvents& read);
+kv::ReadBlockEvents decode(messages::ReadBlockEvents::Reader read);
+Message<messages::BlockEvents> encode(const kv::BlockEvents& events);
+kv::BlockEvents decode(messages::BlockEvents::Reader events);
+
 /// A rank's whole list as pages of at most messages::PAGE_BYTES; an empty one is one page.
 std::vector<Message<messages::InventoryReported>> encode_inventory(GroupEpoch epoch, std::uint16_t rank, Tier tier,
                                                                    std::span<const kv::InventoryEntry> entries,

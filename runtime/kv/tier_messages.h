@@ -2,6 +2,7 @@
 // the scheduler for the device tier. A lock or a lease goes back only by the holder, once no plan in flight names the block.
 #pragma once
 #include "messages/ids.h"
+#include "runtime/kv/block_changes.h"
 
 #include <cstdint>
 #include <vector>
@@ -107,6 +108,25 @@ struct WrittenDown {
   GroupEpoch epoch;
   std::vector<BlockKey> keys;    // from now on evicting the upper copy is an index operation
   std::vector<BlockKey> failed;  // not tried again for this block
+};
+/// A reader of block events wants what comes behind `after`.
+struct ReadBlockEvents {
+  std::uint64_t reader = 0, query = 0;
+  Incarnation incarnation = 0;  // whose number `after` is
+  std::uint64_t after = 0;
+  bool tokens = false;
+};
+struct BlockEvents {
+  ReplicaId replica;
+  Incarnation incarnation = 0;
+  std::uint64_t query = 0;
+  std::uint64_t first = 0;  // number of the first change; of a snapshot: of the last change that it contains
+  bool snapshot = false;    // without numbers of their own
+  bool cleared = false;     // a snapshot begins: forget all
+  bool more = false;        // of a snapshot: another message of it follows
+  std::vector<BlockChange> changes = {};
+  std::vector<std::vector<TokenId>> tokens = {};  // one list a change, or none at all
+  friend bool operator==(const BlockEvents&, const BlockEvents&) = default;
 };
 /// What a rank's store holds (shard_control.capnp).
 struct InventoryEntry {

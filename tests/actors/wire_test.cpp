@@ -254,6 +254,19 @@ TEST_CASE("what goes down, and what came back") {
   CHECK(written.failed == std::vector<BlockKey>{{4, 5}, {6, 7}});
 }
 
+TEST_CASE("block events travel whole") {
+  using Kind = kv::BlockChange::Kind;
+  kv::BlockEvents events{
+      .replica = ReplicaId{2}, .incarnation = 3, .query = 4, .first = 5, .snapshot = true, .cleared = true, .more = true};
+  events.changes = {
+      {Kind::kStored, Tier::kDisk, {1, 2}, {3, 4}}, {Kind::kRemoved, Tier::kHost, {5, 6}, {}}, {Kind::kCleared, Tier::kDevice, {}, {}}};
+  CHECK(wire::decode(*wire::encode(events)) == events);
+  events.tokens = {{7, 8}, {}, {}};
+  CHECK(wire::decode(*wire::encode(events)) == events);
+  const auto read = wire::decode(*wire::encode(kv::ReadBlockEvents{1, 2, 3, 4, true}));
+  CHECK((read.reader == 1 && read.query == 2 && read.incarnation == 3 && read.after == 4 && read.tokens));
+}
+
 TEST_CASE("an inventory travels in pages") {
   std::vector<kv::InventoryEntry> entries;
   for (std::uint32_t i = 1; i <= 25; ++i) entries.push_back({{i, ~std::uint64_t{i}}, 100 - i, i * 7});

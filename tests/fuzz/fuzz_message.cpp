@@ -163,7 +163,7 @@ void take(Input& input) {
   X(PromptScored) X(ReplicaLoad) X(SubscribeReplica) X(ReplicaDescribed) X(DirectoryChanged) X(PinPath) X(PathPinned) \
   X(ForwardPlan) X(ForwardResult) X(MovesFinished) X(ResyncWanted) X(ResyncSequences) X(Match) X(PrefixMatched) X(LeaseBlocks) \
   X(BlocksLeased) X(PublishBlocks) X(ReleaseBlocks) X(Pin) X(Pinned) X(LoadFinished) X(WriteDownWanted) X(WrittenDown) \
-  X(BlockEvents) X(FlushTier) X(TierFlushed) X(LookUpResponse) X(ResponseFound) X(ResponseMissing) X(StoreResponse) \
+  X(BlockEvents) X(ReadBlockEvents) X(WatchBlocks) X(FlushTier) X(TierFlushed) X(LookUpResponse) X(ResponseFound) X(ResponseMissing) X(StoreResponse) \
   X(ResponseStored) X(PinResponse) X(ResponsePinned) X(DropResponse) X(ResponseDropped) X(ListResponses) X(ResponsesListed) \
   X(ConnectionClosed) X(LoadShard) X(LoadProgress) X(ShardLoaded) X(EnterEpoch) X(ShardReady) X(InventoryReported) \
   X(ReportInventory) X(MoveBlocks) X(LeaveEpoch) X(EpochLeft) X(ShardFailed) X(ActorStarted) X(ActorGivenUp) X(RestartGroup) \
