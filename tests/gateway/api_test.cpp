@@ -162,6 +162,7 @@ TEST_CASE("queries that are described are read: a bad value is a 400 that names 
   auto id = client.post("/v1/responses", R"({"input":"words=1"})").json()["id"].get<std::string>();
   std::size_t checked = 0;
   for (const auto& route : route_table()) {
+    if (route.guard == Guard::kAdmin) continue;  // see cache_events_test.cpp
     auto url = openapi_path(route);
     const bool deletes = route.method == "DELETE";
     auto described = openapi_document(Limits{})["paths"][url][deletes ? "delete" : "get"]["parameters"];
