@@ -158,6 +158,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   parts->actor_config.emplace(actors::default_workers(std::thread::hardware_concurrency()));
   parts->system.emplace(*parts->actor_config);
   actors::CompanySpec spec = company_spec(options, parts->model, std::move(*fault), std::move(make_engine));
+  const std::uint32_t replica = spec.replica.replica.value;
   spec.metrics = parts->metrics;
   spec.on_load_progress = parts->events.on_load_progress;
   spec.on_ready = [parts](const exec::ShardFacts& facts) {
@@ -172,6 +173,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   gateway::GatewayLinks links;
   links.spawn_session = parts->company->session_factory();
   links.session_store = [parts] { return parts->company->find(actors::Role::SESSION_STORE); };
+  links.device_tier = [parts, replica] { return parts->company->find(actors::Role::DEVICE_TIER, replica); };
   links.on_serving = [parts] {
     {
       std::lock_guard lock(parts->ready_mutex);

@@ -37,6 +37,11 @@ curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' -d
   that generate.
 - `/tokenize` takes llama.cpp's names (`content`, `add_special`, `with_pieces`) and vLLM's (`prompt` or `messages`, `add_special_tokens`,
   `return_token_strs`), and answers `tokens`, `count` and `max_model_len`. `/detokenize` answers `content` and `prompt`, the same text.
+- `/v1/cache/events` is a stream without end: `data: {"number", "type": "stored" | "removed" | "cleared", "tier", "key", "parent", "tokens"}`.
+  `key` is a block of 32 tokens behind its `parent` (null: the first, or not known: found on a disk). It begins with a snapshot (`cleared`
+  with tier null, then all there is) unless the client names an event's id, in `after` or `Last-Event-ID`, that is among the last 65536.
+  An `id` is `<life>-<number>`; numbers have no gaps in a life, and a server that was started anew, or whose cache was, has another one.
+  Only the last event of a snapshot has an id. A `cleared` of one tier forgets that tier. At most 8 clients follow; who reads slowly is late.
 - `/v1/system_prompts` names system prompts whose prefixes are kept in the cache ([docs](system-prompts.md)). Requests do not name them:
   clients send their own system message, and one that equals such a prompt hits.
 - Errors are `{"error": {"message", "type", "param", "code"}}`. 429 and 503 carry Retry-After. In a stream an error is one event, and then

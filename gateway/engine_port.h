@@ -1,6 +1,7 @@
 // EnginePort: all the loop thread knows of the engine, in messages. gateway_actor.cpp (the one CAF file here) implements it;
 // tests give a fake. Calls never block and may come from the loop thread only; answers come back through Server::post.
 #pragma once
+#include "messages/cache.capnp.h"
 #include "messages/ids.h"
 #include "messages/message.h"
 #include "messages/request.capnp.h"
@@ -30,6 +31,8 @@ class EnginePort {
   virtual void drop_response(const Hash128& owner, const std::string& id) = 0;
   /// Answered by store_answered(), or never where the store has died; a query of 0 is not answered.
   virtual void ask_store(StoreQuestion question) = 0;
+  /// Answered by block_events(), or never where the cache tier has died.
+  virtual void read_block_events(Message<messages::ReadBlockEvents> read) = 0;
 };
 
 /// Where the engine's answers go: any thread; handed to the loop thread in order.
@@ -40,6 +43,7 @@ class EngineEvents {
   virtual void delta(Message<messages::TokenDelta> message) = 0;
   virtual void finished(Message<messages::RequestFinished> message) = 0;
   virtual void store_answered(StoreAnswer answer) = 0;
+  virtual void block_events(Message<messages::BlockEvents> events) = 0;
 };
 
 }  // namespace troupe::gateway

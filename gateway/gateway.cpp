@@ -92,4 +92,8 @@ void Gateway::store_answered(StoreAnswer answer) {
   parts_->server.post([this, answer = std::move(answer)] { parts_->service.store_calls().answered(answer); });
 }
 
+void Gateway::block_events(Message<messages::BlockEvents> events) {
+  parts_->server.post([this, events = std::move(events)] { parts_->service.cache_events().told(events); });
+}
+
 }  // namespace troupe::gateway

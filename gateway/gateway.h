@@ -77,6 +77,7 @@ class Gateway final : public EngineEvents {
   void delta(Message<messages::TokenDelta> message) override;
   void finished(Message<messages::RequestFinished> message) override;
   void store_answered(StoreAnswer answer) override;
+  void block_events(Message<messages::BlockEvents> events) override;
 
  private:
   class Parts;

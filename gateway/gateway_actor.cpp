@@ -63,6 +63,11 @@ class Behaviour final : public caf::event_based_actor {
         [this](const Message<messages::ListResponses>& message) { ask_store(message); },
         [this](const Message<messages::PinResponse>& message) { ask_store(message); },
         [this](const Message<messages::DropResponse>& message) { ask_store(message); },
+        [this](const Message<messages::ReadBlockEvents>& message) {
+          if (auto tier = links_.device_tier ? links_.device_tier() : caf::actor()) send(tier, message);
+        },
+        // From the device tier.
+        [this](const Message<messages::BlockEvents>& message) { gateway_.block_events(message); },
         // From the session store.
         [this](const Message<messages::ResponseFound>& message) { tell_loop(message); },
         [this](const Message<messages::ResponsesListed>& message) { tell_loop(message); },
@@ -215,6 +220,8 @@ void GatewayActor::drop_response(const Hash128& owner, const std::string& id) {
                    drop.setId(id);
                  }));
 }
+
+void GatewayActor::read_block_events(Message<messages::ReadBlockEvents> read) { caf::anon_send(actor_, std::move(read)); }
 
 void GatewayActor::ask_store(StoreQuestion question) {
   std::visit([this](auto& message) { caf::anon_send(actor_, std::move(message)); }, question);

@@ -18,6 +18,7 @@ namespace troupe::gateway {
 struct GatewayLinks {
   std::function<caf::actor(const caf::actor& gateway)> spawn_session;  // the session answers to `gateway` and monitors it
   std::function<caf::actor()> session_store;                           // may give a null handle
+  std::function<caf::actor()> device_tier;                             // likewise
   std::function<void()> on_serving;                                    // each time the directory names a replica that serves
 };
 
@@ -39,6 +40,7 @@ class GatewayActor final : public EnginePort {
   void connection_closed(std::uint64_t connection) override;
   void drop_response(const Hash128& owner, const std::string& id) override;
   void ask_store(StoreQuestion question) override;
+  void read_block_events(Message<messages::ReadBlockEvents> read) override;
 
  private:
   Gateway& gateway_;

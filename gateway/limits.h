@@ -42,6 +42,7 @@ struct Limits {
   std::size_t connections = 10'000;
   std::size_t connections_per_ip = 1'000;  // from one IPv4 address, or one IPv6 /64; more are closed at once
   std::size_t requests = 512;              // requests handed to the engine and not ended; else 429
+  std::size_t event_readers = 8;           // of GET /v1/cache/events; else 429
   std::size_t lanes = 32;                  // responses in flight on one WebSocket (one a stream_id); else 429
 
   // Responses that are stored (`store`, the default), in memory.

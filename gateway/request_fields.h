@@ -113,6 +113,8 @@ inline constexpr IntegerField kListLimit{"limit", 1, 100, 20, "items, at most"};
 inline constexpr TextField kTreeAfter{"after", kNameBytes, "begin behind this id; absent: with the first"};
 inline constexpr FlagField kSubtree{"subtree", false, "with all that descend from it; else those keep what they share with it"};
 inline constexpr IntegerField kPinTtl{"ttl_seconds", 0, 31'536'000, std::nullopt, "so long from now, whatever else needs room; 0 unpins"};
+inline constexpr TextField kEventsAfter{"after", 64, "begin behind the event of this id; absent or no longer kept: with all there is"};
+inline constexpr FlagField kEventTokens{"tokens", false, "with the token ids of stored blocks, where they are in device memory"};
 inline constexpr std::string_view kOrders[] = {"asc", "desc"};
 inline constexpr ChoiceField kListOrder{"order", kOrders, "desc", "as they were sent, or the last first"};
 inline constexpr TextField kListAfter{"after", kNameBytes, "begin behind the item of this id; absent: with the first"};

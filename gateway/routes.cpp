@@ -15,6 +15,7 @@ namespace {
 constexpr Field kStoredQuery[] = {fields::kStream, fields::kStartingAfter, fields::kIncludeStored};
 constexpr Field kTreeQuery[] = {fields::kListLimit, fields::kTreeAfter};
 constexpr Field kDeleteQuery[] = {fields::kSubtree};
+constexpr Field kEventsQuery[] = {fields::kEventsAfter, fields::kEventTokens};
 constexpr Field kItemsQuery[] = {fields::kListLimit, fields::kListOrder, fields::kListAfter, fields::kIncludeStored};
 
 constexpr std::size_t kKeyNameDigits = 8;  // of a key's hash, in the access log
@@ -45,6 +46,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/responses/{id}/score", Guard::kKey, endpoints::score_response, "log-probabilities of texts that would follow it", "ScoreRequest", "ResponseScores"},
     {"POST", "/v1/responses/{id}/cancel", Guard::kKey, endpoints::cancel_response, "end it early", "", "Response"},
     {"GET", "/v1/responses/{id}/input_items", Guard::kKey, endpoints::response_input_items, "what was asked", "", "InputItems", false, kItemsQuery},
+    {"GET", "/v1/cache/events", Guard::kAdmin, endpoints::cache_events, "a stream of what the prefix cache stores and removes, in all tiers", "", "text/event-stream", false, kEventsQuery},
     {"GET", "/v1/system_prompts", Guard::kAdmin, endpoints::list_system_prompts, "system prompts whose prefixes are kept in the cache", "", "SystemPromptList"},
     {"POST", "/v1/system_prompts", Guard::kAdmin, endpoints::put_system_prompt, "keep one more, or another text under its name", "SystemPromptRequest", "SystemPrompt"},
     {"DELETE", "/v1/system_prompts/{id}", Guard::kAdmin, endpoints::delete_system_prompt, "keep the one of that name no longer", "", "DeletedSystemPrompt"},
@@ -85,7 +87,7 @@ std::string allowed_methods(std::string_view path) {
 const std::string kAllowedHeaders =
     "Authorization, Content-Type, X-Request-Id, OpenAI-Beta, OpenAI-Organization, OpenAI-Project, X-Stainless-Arch, X-Stainless-Lang, "
     "X-Stainless-OS, X-Stainless-Package-Version, X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
-    "X-Stainless-Timeout, X-Stainless-Helper-Method";
+    "X-Stainless-Timeout, X-Stainless-Helper-Method, Last-Event-ID";
 
 // A browser asks before it lets a page of an allowed foreign origin send a request with a key or JSON.
 void answer_preflight(Connection& connection, const std::string& path) {

@@ -2,6 +2,7 @@
 // live requests, HTTP metrics. Owned by the Gateway; loop thread, except the constructor.
 #pragma once
 #include "gateway/access.h"
+#include "gateway/cache_events.h"
 #include "gateway/connection.h"
 #include "gateway/gateway.h"
 #include "gateway/json_fields.h"
@@ -43,6 +44,7 @@ class Service final : public Application {
   const AccessRules& access() const { return access_; }
   void set_keys(KeySet keys) { access_.set_keys(std::move(keys)); }
   StoreCalls& store_calls() { return store_calls_; }
+  CacheEventReaders& cache_events() { return cache_events_; }
   LiveRequests& live() { return live_; }
   ResponseShelf& shelf() { return shelf_; }
   SystemPromptShelf& system_prompts() { return system_prompts_; }
@@ -95,6 +97,7 @@ class Service final : public Application {
   std::map<std::pair<std::string_view, int>, base::Counter*> answers_;  // by route and status
   LiveRequests live_;
   StoreCalls store_calls_{live_};
+  CacheEventReaders cache_events_{live_};
   ResponseShelf shelf_;  // behind live_, which its calls use
   SystemPromptShelf system_prompts_;
   ProgressWatch steps_, answers_in_time_;

@@ -35,6 +35,7 @@ void response_input_items(Service&, Connection&, HttpRequest&&, const Caller&); 
 /// GET /v1/responses/{id} where the gateway no longer has it.
 void find_stored_response(Service&, Connection&, const std::string& id, const Caller&);
 
+void cache_events(Service&, Connection&, HttpRequest&&, const Caller&);          // GET /v1/cache/events
 void list_system_prompts(Service&, Connection&, HttpRequest&&, const Caller&);   // GET /v1/system_prompts
 void put_system_prompt(Service&, Connection&, HttpRequest&&, const Caller&);     // POST /v1/system_prompts
 void delete_system_prompt(Service&, Connection&, HttpRequest&&, const Caller&);  // DELETE /v1/system_prompts/{name}

@@ -73,6 +73,7 @@ TEST_CASE("answers from many threads while clients come and go") {
     void grant_credit(RequestId, std::uint32_t) override {}
     void connection_closed(std::uint64_t) override {}
     void drop_response(const Hash128&, const std::string&) override {}
+    void read_block_events(Message<messages::ReadBlockEvents>) override {}
     void ask_store(StoreQuestion) override {}
 
    private:

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -83,6 +84,13 @@ class FakeEngine final : public EnginePort {
     std::visit([this](const auto& message) { answer(*message); }, question);
   }
 
+  /// Answered by what was given with answer_event_reads(), if there is one.
+  void read_block_events(Message<messages::ReadBlockEvents> read) override {
+    std::lock_guard lock(mutex_);
+    event_reads_.push_back(read);
+    if (event_answer_) event_answer_(*read);
+  }
+
   // Any thread.
   std::vector<Message<messages::SubmitRequest>> submitted() const { return copy(submitted_); }
   std::vector<std::uint64_t> cancels() const { return copy(cancels_); }
@@ -90,6 +98,11 @@ class FakeEngine final : public EnginePort {
   std::vector<std::uint64_t> closed() const { return copy(closed_); }
   std::vector<std::string> dropped() const { return copy(dropped_); }
   std::uint64_t grants() const { return grants_; }
+  std::vector<Message<messages::ReadBlockEvents>> event_reads() const { return copy(event_reads_); }
+  void answer_event_reads(std::function<void(messages::ReadBlockEvents::Reader)> answer) {
+    std::lock_guard lock(mutex_);
+    event_answer_ = std::move(answer);
+  }
 
   static Message<messages::DirectoryChanged> directory(const std::string& model = "tiny", std::uint32_t replicas = 1) {
     return Message<messages::DirectoryChanged>::build([&](messages::DirectoryChanged::Builder out) {
@@ -313,6 +326,8 @@ class FakeEngine final : public EnginePort {
   std::vector<Message<messages::SubmitRequest>> submitted_;
   std::vector<std::uint64_t> cancels_, silent_cancels_, closed_;
   std::vector<std::string> dropped_;
+  std::vector<Message<messages::ReadBlockEvents>> event_reads_;
+  std::function<void(messages::ReadBlockEvents::Reader)> event_answer_;
   std::atomic<std::uint64_t> grants_ = 0;
 };
 
