@@ -94,7 +94,7 @@ class CacheEvents(unittest.TestCase):
 
     def test_a_follower_that_leaves_and_comes_back(self):
         server = self.serve()
-        self.assertEqual(server.get("/v1/cache/events")[0], 403)  # no admin
+        self.assertEqual(server.get("/v1/cache/events")[0], 401)  # no key
         self.assertEqual(server.get("/v1/cache/events?after=seven", KEY)[0], 400)
         self.ask(server, 1)
         follower = Follower()
