@@ -73,7 +73,7 @@ class Search:
         self.root = Node(None, "", self.start, 0)
         self.calls = self.prompt_tokens = self.cached_tokens = self.output_tokens = 0
         self.solved = []
-        self.takes_n = True
+        self.takes_n = not options.single
         self.next_seed = options.seed * 100_000
 
     async def complete(self, prompt, n=1, **fields):
@@ -178,6 +178,7 @@ async def main():
     parser.add_argument("--api-key", default="none")
     parser.add_argument("--branches", type=int, default=16, help="expansions under way at once")
     parser.add_argument("--children", type=int, default=4, help="samples of an expansion")
+    parser.add_argument("--single", action="store_true", help="one call a sample, also where the server knows n")
     parser.add_argument("--depth", type=int, default=6, help="steps, at most")
     parser.add_argument("--iterations", type=int, default=48, help="expansions in all")
     parser.add_argument("--exploration", type=float, default=0.7)
