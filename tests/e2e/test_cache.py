@@ -55,7 +55,7 @@ class CacheTest(unittest.TestCase):
 
     def wait_written(self, server):
         """Nothing that was published still waits to be written down."""
-        return server.wait_for_metrics(lambda m: sum(v for k, v in m.items() if k.startswith("troupe:cache_tier_unwritten_blocks")) == 0, 30)
+        return server.wait_for_metrics(lambda m: sum(v for k, v in m.items() if k.startswith("troupe:cache_tier_unwritten_blocks")) == 0, 120)
 
     def test_every_tier_gives_the_same_tokens(self):
         """R36: what was cached never changes a greedy answer. R58: a restart finds the blocks of the disk."""
