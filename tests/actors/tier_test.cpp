@@ -34,11 +34,15 @@ bool all_stored(const TierBench& bench, Tier tier, const std::vector<BlockKey>& 
 
 /// Reads block events as the gateway does for a client, and knows only what it was told.
 class EventReader {
+  using Told = std::shared_ptr<std::vector<kv::BlockEvents>>;
+
  public:
   explicit EventReader(TierBench& bench) : bench_(bench) {
-    actor_ = bench.system.spawn([told = told_](caf::event_based_actor*) -> caf::behavior {
+    // With an argument: without one, CAF 0.17.6 binds a reference to a null pointer.
+    const auto listen = [](caf::event_based_actor*, const Told& told) -> caf::behavior {
       return {[told](const Message<messages::BlockEvents>& message) { told->push_back(actors::wire::decode(*message)); }};
-    });
+    };
+    actor_ = bench.system.spawn(listen, told_);
   }
   ~EventReader() { caf::anon_send_exit(actor_, caf::exit_reason::kill); }
 
@@ -82,7 +86,7 @@ class EventReader {
 
   TierBench& bench_;
   caf::actor actor_;
-  std::shared_ptr<std::vector<kv::BlockEvents>> told_ = std::make_shared<std::vector<kv::BlockEvents>>();
+  Told told_ = std::make_shared<std::vector<kv::BlockEvents>>();
   std::uint64_t query_ = 0;
 };
 
