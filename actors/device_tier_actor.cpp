@@ -11,8 +11,7 @@
 namespace troupe::actors {
 namespace {
 namespace metric = base::metric;
-constexpr std::chrono::seconds kLeaseWait{1};  // for blocks that a write-down holds
-
+constexpr std::chrono::seconds kLeaseWait{1};   // for blocks that a write-down holds
 constexpr std::chrono::milliseconds kJoin{20};  // of block events
 
 class DeviceTierActor final : public TierActor {
@@ -102,8 +101,8 @@ class DeviceTierActor final : public TierActor {
 
   void on_match(const kv::Match& request) {
     auto own = tier_.match(request);
-    const std::size_t run = own.device_blocks.size();
-    answer({sender(), std::move(own), kv::match_below(request, run), request.tokens.size()});
+    auto below = has_below() ? kv::match_below(request, own.device_blocks.size()) : kv::Match();
+    answer({sender(), std::move(own), std::move(below), request.tokens.size()});
     report();
   }
 
@@ -196,12 +195,9 @@ class DeviceTierActor final : public TierActor {
   void report() override {
     note_changes();
     const auto stats = tier_.stats();
-    const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
-      if (after > before) counter.increment(static_cast<double>(after - before));
-    };
-    add(queries_, told_.query_tokens, stats.query_tokens);
-    add(hits_, told_.hit_tokens, stats.hit_tokens);
-    add(evicted_, told_.evicted_blocks, stats.evicted_blocks);
+    base::count_up(queries_, told_.query_tokens, stats.query_tokens);
+    base::count_up(hits_, told_.hit_tokens, stats.hit_tokens);
+    base::count_up(evicted_, told_.evicted_blocks, stats.evicted_blocks);
     usage_.set(stats.total == 0 ? 0.0 : static_cast<double>(stats.leased + stats.locked) / stats.total);
     cached_.set(stats.cached);
     locked_.set(stats.locked);

@@ -146,7 +146,7 @@ class LowerTierActor final : public TierActor {
     own.lock = request.lock;
     if (found > 0) (kind_ == Tier::kHost ? own.host_tier : own.disk_tier) = tier_->spec().incarnation;
     (kind_ == Tier::kHost ? own.host_blocks : own.disk_blocks) = std::move(run);
-    answer({sender(), std::move(own), kv::match_below(request, found)});
+    answer({sender(), std::move(own), has_below() ? kv::match_below(request, found) : kv::Match()});
     report();
   }
 
@@ -196,8 +196,8 @@ class LowerTierActor final : public TierActor {
     metrics_.wrote(finished.bytes);
     if (finished.error) warn(*finished.error);
     if (set.ranks.size() < shards_.size()) return;
-    const auto done = sets_.extract(at);
-    tell_written(tier_->finish_writes(done.mapped().moves));
+    const auto ended = sets_.extract(at);
+    tell_written(tier_->finish_writes(ended.mapped().moves));
     start_writes();
     write_down();
     report();

@@ -31,9 +31,6 @@ SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::Sched
 }
 
 void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
-  const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
-    if (after > before) counter.increment(static_cast<double>(after - before));
-  };
   const auto set = [](base::Gauge& gauge, auto before, auto after) {
     if (after != before) gauge.set(after);
   };
@@ -42,17 +39,17 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   set(leased_, told_.leased_blocks, stats.leased_blocks);
   set(margin_, told_.step_margin, stats.step_margin);
   set(delivery_, told_.delivery_us / 1e6, stats.delivery_us / 1e6);
-  add(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
-  add(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
-  add(preemptions_, told_.preemptions, stats.preemptions);
-  add(steps_, told_.steps, stats.steps);
-  add(overruns_, told_.stall_overruns, stats.stall_overruns);
-  add(wasted_rows_, told_.wasted_rows, stats.wasted_rows);
-  add(host_blocks_loaded_, told_.host_blocks_loaded, stats.host_blocks_loaded);
-  add(disk_blocks_loaded_, told_.disk_blocks_loaded, stats.disk_blocks_loaded);
+  base::count_up(prompt_tokens_, told_.prompt_tokens, stats.prompt_tokens);
+  base::count_up(generated_tokens_, told_.generated_tokens, stats.generated_tokens);
+  base::count_up(preemptions_, told_.preemptions, stats.preemptions);
+  base::count_up(steps_, told_.steps, stats.steps);
+  base::count_up(overruns_, told_.stall_overruns, stats.stall_overruns);
+  base::count_up(wasted_rows_, told_.wasted_rows, stats.wasted_rows);
+  base::count_up(host_blocks_loaded_, told_.host_blocks_loaded, stats.host_blocks_loaded);
+  base::count_up(disk_blocks_loaded_, told_.disk_blocks_loaded, stats.disk_blocks_loaded);
   if (stats.load_us > told_.load_us) load_seconds_.increment(static_cast<double>(stats.load_us - told_.load_us) / 1e6);
-  add(loads_declined_, told_.loads_declined, stats.loads_declined);
-  add(loads_failed_, told_.loads_failed, stats.loads_failed);
+  base::count_up(loads_declined_, told_.loads_declined, stats.loads_declined);
+  base::count_up(loads_failed_, told_.loads_failed, stats.loads_failed);
   told_ = stats;
 }
 

@@ -54,6 +54,7 @@ caf::message_handler TierActor::common_handlers() {
       },
       [this](const Message<messages::Pin>& message) { on_pin(message); },
       [this](const Message<messages::Pinned>& message) {
+        if (sender() != below_) return;  // those who waited for a predecessor of it have been answered
         if (auto waiting = pins_.take(message->getPin())) tell(waiting->asker, join_pinned(waiting->own, &message));
       },
       [this](WriteAtom) {
@@ -158,13 +159,10 @@ void TierActor::on_matched(const kv::PrefixMatched& matched) {
 }
 
 void TierActor::release_below(const kv::ReleaseBlocks& release) {
-  kv::ReleaseBlocks below{release.epoch, {}, {}, release.from_block};
+  kv::ReleaseBlocks below{release.epoch, {}, {}};
   for (const LockId lock : release.locks)
-    if (held_below_.contains(lock)) below.locks.push_back(lock);
-  if (below.locks.empty()) return;
-  if (release.from_block == 0)
-    for (const LockId lock : below.locks) held_below_.erase(lock);
-  tell(below_, wire::encode(below));
+    if (held_below_.erase(lock) > 0) below.locks.push_back(lock);
+  if (!below.locks.empty()) tell(below_, wire::encode(below));
 }
 
 void TierActor::finish_load_below(const kv::LoadFinished& load) {

@@ -5,8 +5,8 @@
 // below is ended there.
 #pragma once
 #include "actors/actor_base.h"
-#include "messages/cache.capnp.h"
 #include "actors/tier_pins.h"
+#include "messages/cache.capnp.h"
 #include "messages/supervision.capnp.h"
 #include "runtime/kv/pin_table.h"
 #include "runtime/kv/write_downs.h"
@@ -51,6 +51,7 @@ class TierActor : public ActorBase {
   /// Until the next enter(), messages of no epoch are current.
   void leave(GroupEpoch lost);
 
+  bool has_below() const { return static_cast<bool>(below_); }
   void answer(Asked asked);
   void release_below(const kv::ReleaseBlocks& release);
   void finish_load_below(const kv::LoadFinished& load);

@@ -36,17 +36,14 @@ TierMetrics::TierMetrics(base::Metrics& metrics, const std::string& tier)
       free_(blocks(metrics, tier, "free")) {}
 
 void TierMetrics::report(const TierFigures& now) {
-  const auto add = [](base::Counter& counter, std::uint64_t before, std::uint64_t after) {
-    if (after > before) counter.increment(static_cast<double>(after - before));
-  };
-  add(queries_, told_.query_tokens, now.query_tokens);
-  add(hits_, told_.hit_tokens, now.hit_tokens);
-  add(written_, told_.written_blocks, now.written_blocks);
-  add(evicted_written_, told_.evicted_written, now.evicted_written);
-  add(evicted_unwritten_, told_.evicted_unwritten, now.evicted_unwritten);
-  add(failed_writes_, told_.failed_writes, now.failed_writes);
-  add(failed_loads_, told_.failed_loads, now.failed_loads);
-  add(no_room_, told_.no_room, now.no_room);
+  base::count_up(queries_, told_.query_tokens, now.query_tokens);
+  base::count_up(hits_, told_.hit_tokens, now.hit_tokens);
+  base::count_up(written_, told_.written_blocks, now.written_blocks);
+  base::count_up(evicted_written_, told_.evicted_written, now.evicted_written);
+  base::count_up(evicted_unwritten_, told_.evicted_unwritten, now.evicted_unwritten);
+  base::count_up(failed_writes_, told_.failed_writes, now.failed_writes);
+  base::count_up(failed_loads_, told_.failed_loads, now.failed_loads);
+  base::count_up(no_room_, told_.no_room, now.no_room);
   unwritten_.set(now.unwritten);
   stored_.set(now.stored);
   locked_.set(now.locked);

@@ -118,12 +118,10 @@ Message<messages::ReleaseBlocks> encode(const kv::ReleaseBlocks& release) {
     builder.setEpoch(release.epoch.value);
     write_list(release.locks, [&](unsigned n) { return builder.initLocks(n); });
     write(release.leased, builder.initLeased(static_cast<unsigned>(release.leased.size())));
-    builder.setFromBlock(release.from_block);
   });
 }
 kv::ReleaseBlocks decode(messages::ReleaseBlocks::Reader release) {
-  return {GroupEpoch{release.getEpoch()}, to_vector<LockId>(release.getLocks()), decode_ranges(release.getLeased()),
-          release.getFromBlock()};
+  return {GroupEpoch{release.getEpoch()}, to_vector<LockId>(release.getLocks()), decode_ranges(release.getLeased())};
 }
 
 Message<messages::LoadFinished> encode(const kv::LoadFinished& finished) {

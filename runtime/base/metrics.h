@@ -1,6 +1,7 @@
 // Counters, gauges and histograms behind one registry per process part, exposed as Prometheus text. Handed down, never global.
 // Any thread; updates are lock-free (prometheus-cpp atomics).
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,10 @@ class Counter {
   virtual void set_total(double value) = 0;  // mirrors a monotonic total kept elsewhere; never goes down
   virtual double value() const = 0;
 };
+/// Adds what came since `before`; a total that began anew adds nothing.
+inline void count_up(Counter& counter, std::uint64_t before, std::uint64_t after) {
+  if (after > before) counter.increment(static_cast<double>(after - before));
+}
 class Gauge {
  public:
   virtual ~Gauge() = default;

@@ -56,7 +56,7 @@ RankStores::RankStores(kernels::KvCache& cache, RankStoresSpec spec, std::unique
       disk_(std::move(disk)),
       mover_({&device_, host_.get(), disk_.get()}, spec.most_moves, spec.drive, std::move(spec.computing)) {}
 
-const TierStore* RankStores::store_of(Tier tier) const {
+TierStore* RankStores::store_of(Tier tier) {
   switch (tier) {
     case Tier::kDevice: return &device_;
     case Tier::kHost: return host_.get();
@@ -65,7 +65,7 @@ const TierStore* RankStores::store_of(Tier tier) const {
   return nullptr;  // a number from outside
 }
 
-std::uint32_t RankStores::blocks_of(Tier tier) const {
+std::uint32_t RankStores::blocks_of(Tier tier) {
   const TierStore* const store = store_of(tier);
   return store == nullptr ? 0 : store->blocks();
 }
@@ -123,16 +123,21 @@ void RankStores::start(const plan::MoveBlocks& set, std::function<void(plan::Mov
 bool RankStores::inventory(Tier tier, std::function<void(std::vector<StoredBlock>)> done) {
   const TierStore* const store = store_of(tier);
   if (store == nullptr) return false;
-  mover_.post([store, done = std::move(done)] { done(store->inventory()); });
+  mover_.post([store, &oldest = oldest_[static_cast<std::size_t>(tier)], done = std::move(done)] {
+    auto blocks = store->inventory();
+    oldest = blocks.empty() ? StoredBlock() : blocks.front();
+    done(std::move(blocks));
+  });
   return true;
 }
 
 std::uint32_t RankStores::time_read(Tier tier) {
-  TierStore* const store = tier == Tier::kHost ? host_.get() : tier == Tier::kDisk ? disk_.get() : nullptr;
-  const auto blocks = store == nullptr ? std::vector<StoredBlock>() : store->inventory();
-  if (blocks.empty()) return 0;
+  TierStore* const store = store_of(tier);
+  if (store == nullptr) return 0;
+  const StoredBlock& oldest = oldest_[static_cast<std::size_t>(tier)];
+  if (!oldest.key) return 0;
   std::vector<std::byte> bytes(store->block_bytes());
-  BlockRead read{blocks.front().block, blocks.front().key, bytes.data(), false};
+  BlockRead read{oldest.block, oldest.key, bytes.data(), false};
   const auto start = std::chrono::steady_clock::now();
   if (!store->get({&read, 1})) base::log(base::LogLevel::kDebug, "disk_probe_failed");
   const auto spent = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();

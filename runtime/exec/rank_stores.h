@@ -37,8 +37,8 @@ class RankStores {
   /// Cancels all moves and waits for the running batch.
   ~RankStores() = default;
 
-  std::uint32_t host_blocks() const { return blocks_of(Tier::kHost); }
-  std::uint32_t disk_blocks() const { return blocks_of(Tier::kDisk); }
+  std::uint32_t host_blocks() { return blocks_of(Tier::kHost); }
+  std::uint32_t disk_blocks() { return blocks_of(Tier::kDisk); }
   std::size_t block_bytes() const { return device_.block_bytes(); }
 
   /// Begins the moves. `finished` tells their end, before this returns where none can begin. The report's rank is left to the caller.
@@ -47,7 +47,8 @@ class RankStores {
   bool inventory(Tier tier, std::function<void(std::vector<StoredBlock>)> done);
   /// Runs on the mover's thread, likewise.
   void post(std::function<void()> task) { mover_.post(std::move(task)); }
-  /// On the mover's thread, from post(): µs that reading a block took, the one not used for longest; 0: no such tier, or nothing is there.
+  /// On the mover's thread, from post() behind an inventory(): µs that reading the block took that was not used for longest then; 0: no
+  /// such tier, or nothing was there.
   std::uint32_t time_read(Tier tier);
   /// Of the tier's actor. Moves that name an older one fail from now on.
   void set_incarnation(Tier tier, Incarnation incarnation);
@@ -61,12 +62,13 @@ class RankStores {
 
  private:
   RankStores(kernels::KvCache& cache, RankStoresSpec spec, std::unique_ptr<TierStore> host, std::unique_ptr<TierStore> disk);
-  const TierStore* store_of(Tier tier) const;
-  std::uint32_t blocks_of(Tier tier) const;
+  TierStore* store_of(Tier tier);
+  std::uint32_t blocks_of(Tier tier);
   Status admit(const plan::MoveBlocks& set, std::size_t index);
 
   const std::function<void(BlockId)> will_load_;
   std::array<std::atomic<Incarnation>, 3> incarnations_{};  // by Tier; newest heard of
+  std::array<StoredBlock, 3> oldest_{};                     // by Tier, of the last inventory; mover's thread
   DeviceStore device_;
   const std::unique_ptr<TierStore> host_, disk_;
   TierMover mover_;  // last: its thread uses all the others

@@ -69,7 +69,7 @@ class DeviceTier::State {
   void check_invariants() const;
 
  private:
-  void release_lock(LockId id, std::uint32_t from_block);
+  void release_lock(LockId id);
   void hold(TreeNode& node, LockId lock);
   void keep(const std::vector<BlockKey>& keys, bool kept);
   void keep_private(BlockId block, LockId lock);
@@ -282,23 +282,18 @@ void DeviceTier::State::keep(const std::vector<BlockKey>& keys, bool kept) {
 
 void DeviceTier::State::release(const ReleaseBlocks& request) {
   if (request.epoch != epoch_) return;
-  TROUPE_CHECK(request.from_block == 0 || request.locks.size() == 1);
-  for (LockId lock : request.locks) release_lock(lock, request.from_block);
+  for (LockId lock : request.locks) release_lock(lock);
   for (const BlockRange& range : request.leased)
     for (BlockId block = range.first; block < range.first + range.count; ++block)
       pool_.change(block, BlockState::kLeased, BlockState::kFree);
 }
 
-void DeviceTier::State::release_lock(LockId id, std::uint32_t from_block) {
+void DeviceTier::State::release_lock(LockId id) {
   const auto at = locks_.find(id);
   if (at == locks_.end()) return;  // it never held anything
   Lock& lock = at->second;
   // Deepest first: then only the last node of a chain has ancestors left to unpin.
-  while (!lock.nodes.empty() && lock.nodes.back()->index >= from_block) {
-    tree_.unlock(*lock.nodes.back());
-    lock.nodes.pop_back();
-  }
-  if (from_block > 0) return;
+  for (; !lock.nodes.empty(); lock.nodes.pop_back()) tree_.unlock(*lock.nodes.back());
   for (BlockId block : lock.shadows) pool_.change(block, BlockState::kShadow, BlockState::kFree);
   locks_.erase(at);
 }

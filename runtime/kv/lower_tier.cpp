@@ -76,36 +76,33 @@ std::vector<BlockId> LowerTier::match(const Match& request) {
   std::vector<BlockId> run;
   if (request.epoch != epoch_) return run;
   TROUPE_CHECK(request.lock && !locks_.contains(request.lock));
-  std::vector<Held> held;
   BlockKey parent;  // of keys[0] it is not told
   for (const BlockKey& key : request.keys) {
-    const auto index = request.first_block + static_cast<std::uint32_t>(run.size());
-    if ((std::uint64_t{index} + 1) * kBlockTokens > request.max_tokens) break;
+    if ((std::uint64_t{request.first_block} + run.size() + 1) * kBlockTokens > request.max_tokens) break;
     const auto at = by_key_.find(key);
     if (at == by_key_.end() || pool_.state(at->second) != BlockState::kCached) break;
     const BlockId place = at->second;
     learn_parent(place, parent);
     hold(place);
     touch(place);
-    held.push_back({index, place});
     run.push_back(place);
     parent = key;
   }
   counters_.query_blocks += request.keys.size();
   counters_.hit_blocks += run.size();
-  if (!held.empty()) locks_.emplace(request.lock, std::move(held));
+  if (!run.empty()) locks_.emplace(request.lock, run);
   return run;
 }
 
 void LowerTier::release(const ReleaseBlocks& request) {
   if (request.epoch != epoch_) return;
-  TROUPE_CHECK(request.leased.empty() && (request.from_block == 0 || request.locks.size() == 1));
+  TROUPE_CHECK(request.leased.empty());
   for (LockId lock : request.locks) {
     const auto at = locks_.find(lock);
     if (at == locks_.end()) continue;  // it found nothing here
     // Deepest first: a parent is used after its child, so that it goes after it even where nobody knows that it is one.
-    for (auto& held = at->second; !held.empty() && held.back().index >= request.from_block; held.pop_back()) unlock(held.back().place);
-    if (at->second.empty()) locks_.erase(at);
+    const auto held = locks_.extract(at);
+    for (auto place = held.mapped().rbegin(); place != held.mapped().rend(); ++place) unlock(*place);
   }
 }
 
@@ -117,11 +114,11 @@ void LowerTier::finish_load(const LoadFinished& load) {
     if (lies == by_key_.end()) continue;  // another load of it has failed before
     const BlockId place = lies->second;
     const auto& held = at->second;
-    if (std::none_of(held.begin(), held.end(), [&](const Held& one) { return one.place == place; })) continue;  // written anew since
+    if (std::find(held.begin(), held.end(), place) == held.end()) continue;  // written anew since
     forget(place);
     ++counters_.failed_loads;
   }
-  release({load.epoch, {load.lock}, {}, 0});
+  release({load.epoch, {load.lock}, {}});
 }
 
 void LowerTier::holder_lost() {

@@ -114,10 +114,6 @@ class LowerTier {
     bool written = false;  // to the tier below
     bool listed = false;   // in the eviction order
   };
-  struct Held {
-    std::uint32_t index = 0;  // in the chain
-    BlockId place = 0;
-  };
 
   void reset();
   bool known(BlockId place) const;  // found under its key
@@ -145,9 +141,9 @@ class LowerTier {
   std::unordered_map<BlockKey, std::uint32_t> children_;     // by parent, be it here or not
   std::unordered_map<BlockKey, BlockKey> known_parents_;     // between epochs
   std::set<std::pair<std::uint64_t, BlockId>> by_last_use_;  // what may be evicted
-  std::unordered_map<LockId, std::vector<Held>> locks_;
-  WriteQueue waiting_;      // from above
-  WriteDowns write_downs_;  // to below
+  std::unordered_map<LockId, std::vector<BlockId>> locks_;   // places, in the order of their chain
+  WriteQueue waiting_;                                       // from above
+  WriteDowns write_downs_;                                   // to below
   BlockChanges changes_;
   PinTable pins_;
   std::uint64_t clock_ = 0;

@@ -132,7 +132,7 @@ void LowerTier::check_invariants() const {
   std::vector<std::uint32_t> locks(spec_.blocks);
   for (const auto& [lock, held] : locks_) {
     TROUPE_CHECK(!held.empty());
-    for (const Held& one : held) ++locks[one.place];
+    for (const BlockId place : held) ++locks[place];
   }
   for (const WantedBlock& block : write_downs_.asked()) {
     TROUPE_CHECK(places_[block.source].key == block.key);

@@ -83,7 +83,6 @@ TreeNode& PrefixTree::insert(TreeNode& parent, const BlockKey& key, BlockId bloc
   added.key = key;
   added.block = block;
   added.tokens.assign(tokens.begin(), tokens.end());
-  added.index = parent.root() ? 0 : parent.index + 1;
   added.last_use = ++clock_;
   parent.children[tokens.front()].push_back(std::move(node));
   ++parent.child_count;
@@ -225,7 +224,7 @@ void PrefixTree::check_invariants() const {
     std::uint32_t pinned_children = 0, children = 0;
     for (const auto& [token, bucket] : node->children)
       for (const auto& child : bucket) {
-        TROUPE_CHECK(child->parent == node && child->index == node->index + 1 && child->tokens.front() == token);
+        TROUPE_CHECK(child->parent == node && child->tokens.front() == token);
         pinned_children += child->pinned() ? 1 : 0;
         ++children;
       }

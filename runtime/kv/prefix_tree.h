@@ -21,7 +21,6 @@ struct TreeNode {
   BlockKey key;                // null: a root or a partial tail
   BlockId block = 0;
   std::vector<TokenId> tokens;  // kBlockTokens, or fewer in a partial tail
-  std::uint32_t index = 0;      // place in its chain, 0 = first block
   std::uint32_t locks = 0;
   std::uint32_t pinned_children = 0;
   std::uint32_t child_count = 0;

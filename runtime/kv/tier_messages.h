@@ -84,7 +84,6 @@ struct ReleaseBlocks {
   GroupEpoch epoch;
   std::vector<LockId> locks;
   std::vector<BlockRange> leased;  // never published: free at once
-  std::uint32_t from_block = 0;
 };
 /// Ends what `lock` holds in the tiers below the device.
 struct LoadFinished {

@@ -50,7 +50,7 @@ void Scheduler::State::on_blocks_leased(const kv::BlocksLeased& leased, TimePoin
 bool Scheduler::State::blocks_exhausted() const { return lease_short_ && lease_asked_ == 0 && leaving_.empty(); }
 
 void Scheduler::State::release(std::vector<LockId> locks, std::vector<BlockRange> leased) {
-  output_.releases.push_back({epoch_, std::move(locks), std::move(leased), 0});
+  output_.releases.push_back({epoch_, std::move(locks), std::move(leased)});
   ++releases_made_;
   lease_short_ = false;
 }

@@ -34,8 +34,6 @@ void Scheduler::State::take_prefix_below(Sequence& sequence, const kv::PrefixMat
   sequence.below = PrefixBelow{match.host_blocks, match.disk_blocks, match.host_tier, match.disk_tier, 0, {}, {}};
   if (sequence.below.left() == 0) return;
   if (blocks_worth_loading(sequence, now) == 0) {
-    sequence.miss = kv::MissReason::kCheaperToCompute;
-    ++counters_.loads_declined;
     end_locks_below(sequence);
   } else if (sequence.copy) {
     release({sequence.copy->tail_lock}, {});
@@ -44,7 +42,11 @@ void Scheduler::State::take_prefix_below(Sequence& sequence, const kv::PrefixMat
   }
 }
 
+/// What is left there is computed.
 void Scheduler::State::end_locks_below(Sequence& sequence) {
+  const bool failed = !sequence.below.failed.empty();
+  if (sequence.below.left() > 0) sequence.miss = failed ? kv::MissReason::kMoveFailed : kv::MissReason::kCheaperToCompute;
+  if (sequence.below.next == 0 && !failed) ++counters_.loads_declined;
   output_.finished_loads.push_back({epoch_, sequence.hold->lock, std::move(sequence.below.failed)});
   sequence.below = PrefixBelow{};
 }
@@ -104,10 +106,6 @@ void Scheduler::State::take_loaded(Sequence& sequence, const LoadInFlight& load,
   sequence.planned = sequence.computed = static_cast<std::uint32_t>(sequence.table.size()) * kBlockTokens;
   const std::uint32_t more = whole && !sequence.ended ? blocks_worth_loading(sequence, now) : 0;
   if (more > 0) return order_load(sequence, more, now);
-  if (!whole)
-    sequence.miss = kv::MissReason::kMoveFailed;
-  else if (sequence.below.left() > 0)
-    sequence.miss = kv::MissReason::kCheaperToCompute;
   end_loading(sequence, now);
 }
 

@@ -241,7 +241,7 @@ std::vector<BlockId> TierBench::lease(std::uint32_t blocks) {
 }
 
 void TierBench::give_back(const std::vector<BlockId>& blocks) {
-  kv::ReleaseBlocks release{world->epoch, {}, {}, 0};
+  kv::ReleaseBlocks release{world->epoch, {}, {}};
   for (BlockId block : blocks) release.leased.push_back({block, 1});
   tell(Role::DEVICE_TIER, wire::encode(release));
 }
@@ -257,7 +257,7 @@ std::vector<BlockKey> TierBench::publish(const std::vector<TokenId>& tokens) {
   publish.domain = kDomain;
   for (std::size_t i = 0; i < publish.keys.size(); ++i) world->device[publish.blocks[i]] = publish.keys[i];
   tell(Role::DEVICE_TIER, wire::encode(publish));
-  tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{world->epoch, {publish.lock}, {}, 0}));
+  tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{world->epoch, {publish.lock}, {}}));
   settle();
   return publish.keys;
 }
@@ -312,10 +312,9 @@ void TierBench::finish_load(const kv::PrefixMatched& matched, std::vector<BlockK
   settle();
 }
 
-void TierBench::release(const kv::PrefixMatched& matched, std::uint32_t from_block) {
-  tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{matched.epoch, {matched.lock}, {}, from_block}));
-  if (from_block == 0 && matched.tail_tokens > 0)
-    tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{matched.epoch, {matched.tail_lock}, {}, 0}));
+void TierBench::release(const kv::PrefixMatched& matched) {
+  tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{matched.epoch, {matched.lock}, {}}));
+  if (matched.tail_tokens > 0) tell(Role::DEVICE_TIER, wire::encode(kv::ReleaseBlocks{matched.epoch, {matched.tail_lock}, {}}));
   settle();
 }
 

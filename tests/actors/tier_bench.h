@@ -82,7 +82,7 @@ class TierBench {
   kv::PrefixMatched match(const std::vector<TokenId>& tokens);
   void check_found(const kv::Match& match, const kv::PrefixMatched& matched) const;
   void finish_load(const kv::PrefixMatched& matched, std::vector<BlockKey> failed);
-  void release(const kv::PrefixMatched& matched, std::uint32_t from_block = 0);
+  void release(const kv::PrefixMatched& matched);
 
   /// Blocks that all ranks have there.
   bool stored(Tier tier, const BlockKey& key) const;
@@ -107,5 +107,18 @@ class TierBench {
   std::string name_of(std::uint64_t id) const;
   std::uint64_t last_lock_ = 0;
 };
+
+inline std::vector<TokenId> chain(TokenId name, std::size_t blocks, std::size_t more = 5) {
+  std::vector<TokenId> tokens(blocks * kBlockTokens + more, name);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = name * 1000 + static_cast<TokenId>(i);
+  return tokens;
+}
+inline constexpr milliseconds kWhile{500};  // in which all is written down
+
+/// Blocks the device holds no more, but for the first `left` of the chain used last.
+inline void empty_device(TierBench& bench, std::uint32_t left = 0) {
+  bench.give_back(bench.lease(bench.options.device - left));
+  bench.settle();
+}
 
 }  // namespace troupe::test

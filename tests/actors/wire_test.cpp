@@ -221,10 +221,9 @@ TEST_CASE("the tier protocol") {
   CHECK(pb.tokens == publish.tokens);
   CHECK(pb.domain == publish.domain);
 
-  const auto release = wire::decode(*wire::encode(kv::ReleaseBlocks{GroupEpoch{1}, {LockId{2}}, {{3, 4}}, 5}));
+  const auto release = wire::decode(*wire::encode(kv::ReleaseBlocks{GroupEpoch{1}, {LockId{2}}, {{3, 4}}}));
   CHECK(release.locks == std::vector{LockId{2}});
   CHECK(release.leased == std::vector<BlockRange>{{3, 4}});
-  CHECK(release.from_block == 5);
 }
 
 TEST_CASE("what goes down, and what came back") {
@@ -356,7 +355,7 @@ TEST_CASE("SubmitRequest") {
 }
 
 TEST_CASE("RequestFinished tells its one outcome and the usage") {
-  wire::Usage usage{10, 20, kv::CacheReport{{1, 0, 0, 9}, kv::MissReason::kEvicted, 0}, {7, 8}, logprobs(), {"a", "\xff"}, true};
+  wire::Usage usage{10, 20, kv::CacheReport{{1, 0, 0, 9}, kv::MissReason::kEvicted, 0}, {7, 8}, logprobs(), {"a", "\xff"}, true, {}};
   const auto good = wire::request_finished(RequestId{1}, {{session::ChoiceReason::kLength, 20, "END"}}, usage);
   REQUIRE(good->getOutcome().isChoices());
   CHECK(good->getOutcome().getChoices()[0].getReason() == messages::FinishReason::LENGTH);

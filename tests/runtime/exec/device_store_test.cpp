@@ -4,6 +4,7 @@
 
 #include "runtime/exec/executor.h"
 #include "runtime/exec/tier_mover.h"
+#include "tests/runtime/exec/greedy_sequence.h"
 #include "tests/runtime/exec/store_blocks.h"
 #include "tests/support/load_model.h"
 #include "tests/support/tiny_model.h"
@@ -155,37 +156,13 @@ struct Rank {
         executor(*loaded.model, *loaded.backend, {kDeviceBlocks, format, {}, true}) {
     executor.enter_epoch({epoch});
   }
-  /// What a step drew: the token and, bit by bit, its best log-probabilities.
-  using Drawn = std::vector<std::uint32_t>;
-  /// Steps of a sequence in slot 0: the prompt behind its first `cached` positions, then draws. `beside` runs before each step.
+  /// Steps of a sequence: the prompt behind its first `cached` positions, then draws. `beside` runs before each step.
   std::vector<Drawn> run(const std::vector<BlockId>& blocks, std::uint32_t cached, std::size_t draws = kDrawn,
                          const std::function<void()>& beside = {}) {
-    std::vector<Drawn> all;
-    for (std::size_t i = 0; i < draws; ++i) {
-      plan::ForwardPlan plan;
-      plan.epoch = {epoch};
-      plan.step = {++step};
-      if (i == 0) {
-        if (step > 1) plan.dropped = {{0}};
-        plan::AddedSequence added;
-        added.blocks = blocks;
-        added.length = cached;
-        added.sampling.temperature = 0.0F;
-        plan.added = {added};
-        for (std::uint32_t at = cached; at < kPrompt; ++at) plan.tokens.push_back((20 + at * 17) % 300);
-      } else {
-        plan.tokens = {plan::kLastToken};
-      }
-      const auto rows = static_cast<std::uint32_t>(plan.tokens.size());
-      plan.runs = {{{0}, plan::kNextPosition, rows, 0}};
-      plan.samples = {{rows - 1, {0}, plan::kDraw, 3, 0}};
+    return draw_greedily({epoch, blocks, cached, kPrompt, draws}, step, [&](const plan::ForwardPlan& plan) {
       if (beside) beside();
-      const plan::ForwardResult result = executor.run(plan, go);
-      Drawn drawn(result.tokens.begin(), result.tokens.end());
-      for (const float value : result.top_logprobs) drawn.push_back(std::bit_cast<std::uint32_t>(value));
-      all.push_back(std::move(drawn));
-    }
-    return all;
+      return executor.run(plan, go);
+    });
   }
   void enter_epoch() {
     executor.enter_epoch({++epoch});

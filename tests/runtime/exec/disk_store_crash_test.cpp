@@ -2,12 +2,11 @@
 // block whose put was confirmed and that was not given up since. The child says what it does before and after it does it.
 #include "runtime/exec/disk_store.h"
 #include "tests/runtime/exec/store_blocks.h"
+#include "tests/support/diary_child.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <map>
 #include <thread>
 
@@ -69,30 +68,18 @@ void kill_and_check(int kills) {
   std::size_t survivors = 0;
   for (int round = 0; round < kills; ++round) {
     CAPTURE(round);
-    int diary[2];
-    REQUIRE(::pipe(diary) == 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::close(diary[0]);
-      try {
-        drive(spec, diary[1], static_cast<std::uint64_t>(round));
-      } catch (...) {
-        ::_exit(6);
-      }
-    }
-    ::close(diary[1]);
+    DiaryChild<Entry> child([&](int diary) { drive(spec, diary, static_cast<std::uint64_t>(round)); });
     SmallRandom random(static_cast<std::uint64_t>(round) + 1000);
     const auto wait = std::chrono::microseconds(random.below(round % 4 == 0 ? 2000 : 40'000));
     std::thread killer;
     Entry entry;
-    int status = 0;
     bool started = false;
-    while (::read(diary[0], &entry, sizeof entry) == static_cast<ssize_t>(sizeof entry)) {
+    while (child.read(entry)) {
       if (entry.number == UINT64_MAX) {
         started = true;
-        killer = std::thread([child, wait] {
+        killer = std::thread([&child, wait] {
           std::this_thread::sleep_for(wait);
-          ::kill(child, SIGKILL);
+          child.kill();
         });
       } else if (entry.number == 0) {
         confirmed.erase(entry.place);
@@ -101,10 +88,8 @@ void kill_and_check(int kills) {
       }
     }
     if (killer.joinable()) killer.join();
-    ::close(diary[0]);
-    REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(started);
-    REQUIRE(WIFSIGNALED(status));  // it found no fault by itself
+    REQUIRE(child.was_killed());
     const auto store = open_store(spec);
     for (const StoredBlock& block : store->inventory()) REQUIRE(get_block(*store, block.block, block.key.low));
     for (const auto& [place, number] : confirmed) {

@@ -332,6 +332,21 @@ TEST_CASE("a slow tier is slow to read, and no other") {
   CHECK(rank.is(7, 7));
 }
 
+TEST_CASE("a read is timed where there is something to read") {
+  RankStoresSpec spec;
+  spec.slow.bytes_per_second = 1'000'000;  // of the disk
+  Rank rank(spec, "rank_timed");
+  CHECK(rank.stores->time_read(Tier::kDisk) == 0);
+  rank.inventory(Tier::kDisk);
+  CHECK(rank.stores->time_read(Tier::kDisk) == 0);  // it is empty
+  rank.fill(5, 1);
+  REQUIRE(rank.move(Tier::kDevice, Tier::kDisk, 5, 3, 1));
+  rank.inventory(Tier::kDisk);
+  CHECK(rank.stores->time_read(Tier::kDisk) >= rank.cache->block_bytes());  // 1 us a byte
+  CHECK(rank.stores->time_read(Tier::kHost) == 0);
+  CHECK(rank.stores->time_read(static_cast<Tier>(9)) == 0);
+}
+
 TEST_CASE("places of a tier follow from bytes; what cannot be is refused by name") {
   CHECK(choose_store_blocks("host-cache", 0, 1000, 1).value() == 0U);
   CHECK(choose_store_blocks("host-cache", 10'999, 1000, 1 << 20).value() == 10U);

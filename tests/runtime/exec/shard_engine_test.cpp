@@ -2,6 +2,7 @@
 
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
+#include "tests/runtime/exec/greedy_sequence.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -206,39 +207,10 @@ TEST_CASE("A fault hook reaches the step", "[shard_engine]") {
 
 namespace {
 
-/// What a step of one sequence drew: the token, and bit by bit its best log-probabilities.
-using Drawn = std::vector<std::uint32_t>;
-
-constexpr std::uint32_t kPromptTokens = 100, kDraws = 6;
-
 /// The prompt behind its first `cached` positions, then draws, as steps `step` + 1 ... of `epoch`.
-std::vector<Drawn> draw(exec::ShardEngine& engine, std::uint32_t epoch, std::uint64_t& step, const std::vector<BlockId>& blocks,
-                        std::uint32_t cached) {
-  std::vector<Drawn> all;
-  for (std::uint32_t i = 0; i < kDraws; ++i) {
-    plan::ForwardPlan plan;
-    plan.epoch = {epoch};
-    plan.step = {++step};
-    if (i == 0) {
-      if (step > 1) plan.dropped = {{0}};
-      plan::AddedSequence added;
-      added.blocks = blocks;
-      added.length = cached;
-      added.sampling.temperature = 0.0F;
-      plan.added = {added};
-      for (std::uint32_t at = cached; at < kPromptTokens; ++at) plan.tokens.push_back((20 + at * 17) % 300);
-    } else {
-      plan.tokens = {plan::kLastToken};
-    }
-    const auto rows = static_cast<std::uint32_t>(plan.tokens.size());
-    plan.runs = {{{0}, plan::kNextPosition, rows, 0}};
-    plan.samples = {{rows - 1, {0}, plan::kDraw, 3, 0}};
-    const auto result = engine.run(plan, false);
-    Drawn drawn(result.tokens.begin(), result.tokens.end());
-    for (const float value : result.top_logprobs) drawn.push_back(std::bit_cast<std::uint32_t>(value));
-    all.push_back(std::move(drawn));
-  }
-  return all;
+std::vector<test::Drawn> draw(exec::ShardEngine& engine, std::uint32_t epoch, std::uint64_t& step, const std::vector<BlockId>& blocks,
+                              std::uint32_t cached) {
+  return test::draw_greedily({epoch, blocks, cached, 100, 6}, step, [&](const plan::ForwardPlan& plan) { return engine.run(plan, false); });
 }
 
 /// Moves of blocks with keys {i + 1, 1}; how many failed.
@@ -266,7 +238,7 @@ TEST_CASE("Blocks kept in the host's memory and on disk give the same bits, in t
   spec.cache_folder = folder.string();
   spec.cache_in_background = false;
   const std::vector<BlockId> computed = {5, 3, 9}, below = {1, 0, 2}, loaded = {2, 7, 11}, from_disk = {4, 30, 0};
-  std::vector<Drawn> wanted;
+  std::vector<test::Drawn> wanted;
   {
     const auto engine = exec::make_shard_engine();
     const auto facts = engine->load(spec, {}).value();

@@ -220,7 +220,7 @@ class Comparison {
   void release() {
     if (holders_.empty()) return;
     const auto at = holders_.begin() + below(static_cast<std::uint32_t>(holders_.size()));
-    tier_.release({kEpoch, at->locks, {}, 0});
+    tier_.release({kEpoch, at->locks, {}});
     for (BlockId block : at->all_locked) --lock_count_[block];
     holders_.erase(at);
   }

@@ -53,7 +53,7 @@ struct Holder {
     tier.publish(request);
     return request.lock;
   }
-  void release(std::vector<LockId> locks, std::uint32_t from = 0) { tier.release({kEpoch, std::move(locks), {}, from}); }
+  void release(std::vector<LockId> locks) { tier.release({kEpoch, std::move(locks), {}}); }
   void release(const PrefixMatched& match) {
     release({match.lock});
     if (match.tail_tokens > 0) release({match.tail_lock});
@@ -200,18 +200,6 @@ TEST_CASE("a longer block replaces the tail that it contains") {
   holder.tier.check_invariants();
 }
 
-TEST_CASE("a lock can be given back from a block on") {
-  Holder holder(8);
-  holder.release({holder.publish(numbers(0, 96))});
-  const auto match = holder.match(numbers(0, 96));
-  CHECK(holder.tier.stats().locked == 3);
-  holder.release({match.lock}, 1);
-  CHECK(holder.tier.stats().locked == 1);
-  holder.tier.check_invariants();
-  holder.release({match.lock});
-  CHECK(holder.tier.stats().locked == 0);
-}
-
 TEST_CASE("a pinned path stays until its time, even through an epoch; half of the blocks can be pinned") {
   Holder holder(6);
   const auto kept = numbers(0, 64);
@@ -272,7 +260,7 @@ TEST_CASE("a holder that breaks the protocol is caught") {
   unleased.blocks = {2};
   unleased.tokens = numbers(0, 32);
   CHECK_THROWS_AS(holder.tier.publish(unleased), InvariantViolation);
-  CHECK_THROWS_AS(holder.tier.release({kEpoch, {}, {{1, 1}}, 0}), InvariantViolation);
+  CHECK_THROWS_AS(holder.tier.release({kEpoch, {}, {{1, 1}}}), InvariantViolation);
 }
 
 TEST_CASE("what is published is written to a tier below, if there is one, while the device holds it") {

@@ -98,7 +98,7 @@ double device_tier(const Prompts& prompts, std::uint32_t capacity) {
       for (std::uint32_t block = 0; block < range.count; ++block) publish.blocks.push_back(range.first + block);
     REQUIRE(publish.blocks.size() == publish.keys.size());
     tier.publish(publish);
-    tier.release({kEpoch, {added, found}, {}, 0});
+    tier.release({kEpoch, {added, found}, {}});
   }
   tier.check_invariants();
   CHECK(tier.stats().locked == 0);

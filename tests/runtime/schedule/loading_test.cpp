@@ -94,6 +94,26 @@ TEST_CASE("a disk slower than computing costs a few blocks once, then nothing") 
   CHECK(cold.turn(4).tokens.disk == kPromptBlocks * kBlockTokens);
 }
 
+TEST_CASE("a prefix that waited for blocks while its disk was found slow is computed, and the report says why") {
+  ReplicaHarness replica(options_of());
+  replica.below().keeps_disk = 100;
+  replica.ready(200, 4096);
+  for (std::uint64_t stream : {1, 2}) replica.submit(make_request(stream, make_prompt(stream, kPrompt), 4));
+  replica.run_to_idle();
+  replica.lose();
+  replica.below().keeps_disk = 0;
+  replica.below().disk_block_us = 50'000;
+  replica.ready(kPromptBlocks + 10, 4096);  // room for one of them
+  for (std::uint64_t stream : {1, 2}) replica.submit(make_request(10 + stream, make_prompt(stream, kPrompt), 4));
+  replica.run_to_idle();
+  for (std::uint64_t number : {11, 12}) replica.check_outcome(number);
+  replica.check_conservation();
+  CHECK(replica.outcome(11).report->tokens.disk > 0);  // it was the one to find out
+  CHECK(replica.outcome(12).report->tokens.disk == 0);
+  CHECK(replica.outcome(12).report->miss == kv::MissReason::kCheaperToCompute);
+  CHECK(replica.scheduler().stats().loads_declined == 1);
+}
+
 TEST_CASE("a disk that was found slow at the start is not tried") {
   ColdReplica cold(0, 100);
   cold.replica.below().disk_block_us = cold.replica.disk_read_us = 50'000;

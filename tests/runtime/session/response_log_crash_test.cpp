@@ -1,17 +1,15 @@
 // A child that stores and drops responses is killed at random moments. The next one finds all that was confirmed, as it was written, and
 // nothing half. The child says what it is about to do, and what is done.
 #include "runtime/session/response_log.h"
+#include "tests/support/diary_child.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch_folder.h"
 
 #include <catch2/catch.hpp>
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
-#include <map>
 #include <set>
 #include <thread>
 
@@ -76,19 +74,7 @@ void kill_and_check(int kills) {
   test::SmallRandom random(11);
   for (int round = 0; round < kills; ++round) {
     CAPTURE(round);
-    int diary[2];
-    REQUIRE(::pipe(diary) == 0);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::close(diary[0]);
-      try {
-        drive(options, diary[1], next);
-      } catch (...) {
-        ::_exit(6);
-      }
-    }
-    ::close(diary[1]);
-    const auto read_entry = [&](Entry& entry) { return ::read(diary[0], &entry, sizeof entry) == sizeof entry; };
+    test::DiaryChild<Entry> child([&](int diary) { drive(options, diary, next); });
     const auto note = [&](const Entry& entry) {
       if (entry.word == Word::kStored) {
         kept.insert(entry.number);
@@ -101,21 +87,18 @@ void kill_and_check(int kills) {
       }
     };
     Entry entry;
-    REQUIRE(read_entry(entry));  // ready
+    REQUIRE(child.read(entry));  // ready
     // A busy machine may not let the child run before it is killed: every second one stores something first.
     if (round % 2 == 1) {
       do {
-        REQUIRE(read_entry(entry));
+        REQUIRE(child.read(entry));
         note(entry);
       } while (entry.word != Word::kStored);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(25'000)));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    REQUIRE(WIFSIGNALED(status));
-    while (read_entry(entry)) note(entry);
-    ::close(diary[0]);
+    child.kill();
+    REQUIRE(child.was_killed());
+    while (child.read(entry)) note(entry);
     next += 2;  // the one that may have been under way has its number for good
 
     ResponseLog log(options);
