@@ -144,7 +144,8 @@ class ShardActor final : public ActorBase {
     failed_ = false;
     post(0, [epoch = epoch_, rank = rank_, replica = replica_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
       TROUPE_CHECK(worker.engine != nullptr);
-      worker.engine->enter_epoch(epoch);
+      const auto entered = worker.engine->enter_epoch({epoch, {}, {}, {}}, worker.abort);
+      TROUPE_CHECK(entered);
       const auto tell_ready = [epoch, rank, supervisor, context](std::string_view sender, std::uint32_t disk_read_us) {
         tell_from(*context, sender, supervisor, Message<messages::ShardReady>::build([&](messages::ShardReady::Builder ready) {
           ready.setEpoch(epoch.value);

@@ -18,6 +18,20 @@ std::size_t kv_block_bytes(const KvShape& shape) {
   return shape.layers * shape.kv_heads * head;
 }
 
+std::size_t wire_row_bytes(WireFormat format, std::size_t width) {
+  const auto groups = [width](std::size_t size) { return (width + size - 1) / size; };
+  std::size_t bytes = 0;
+  switch (format) {
+    case WireFormat::kFp32: bytes = 4 * width; break;
+    case WireFormat::kBf16: bytes = 2 * width; break;
+    case WireFormat::kInt8Group128: bytes = width + 4 * groups(128); break;
+    case WireFormat::kInt8Group32: bytes = width + 4 * groups(32); break;
+    case WireFormat::kInt6Group32: bytes = (width * 6 + 7) / 8 + 4 * groups(32); break;
+    case WireFormat::kInt4Group32: bytes = (width + 1) / 2 + 4 * groups(32); break;
+  }
+  return (bytes + 3) / 4 * 4;
+}
+
 RopeTable make_rope_table(std::size_t head_dim, double freq_base, std::size_t positions) {
   if (head_dim == 0 || head_dim % 2) throw std::invalid_argument("rope: head size must be even and positive");
   if (!(freq_base >= 1.0 && freq_base <= 1e15)) throw std::invalid_argument("rope: frequency base must be in 1...1e15");
@@ -57,5 +71,12 @@ void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output o
   swiglu(gate_up, gated);
   linear(weight, gated, y, output);
 }
+
+void Backend::encode(Rows, WireFormat, std::span<std::byte>) { throw std::logic_error("this backend has no wire formats"); }
+void Backend::decode_sum(std::span<const std::span<const std::byte>>, WireFormat, Rows, Output) {
+  throw std::logic_error("this backend has no wire formats");
+}
+void Backend::add_bias(Rows, const float*) { throw std::logic_error("this backend adds no bias"); }
+void Backend::set_poll(std::function<void()>) {}
 
 }  // namespace troupe::kernels

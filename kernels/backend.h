@@ -57,6 +57,14 @@ inline constexpr KvFormat kAllKvFormats[] = {KvFormat::kInt8, KvFormat::kFp16, K
 enum class WeightFormat : std::uint8_t { kFile, kInt8Channel };
 inline constexpr WeightFormat kAllWeightFormats[] = {WeightFormat::kFile, WeightFormat::kInt8Channel};
 
+/// How rows travel between ranks: one row after the other, each in wire_row_bytes() (README.md, on the wire). Groups of values that share a
+/// scale never leave their row. Part of the numerics id.
+enum class WireFormat : std::uint8_t { kFp32, kBf16, kInt8Group128, kInt8Group32, kInt6Group32, kInt4Group32 };
+inline constexpr WireFormat kAllWireFormats[] = {WireFormat::kFp32,        WireFormat::kBf16,        WireFormat::kInt8Group128,
+                                                 WireFormat::kInt8Group32, WireFormat::kInt6Group32, WireFormat::kInt4Group32};
+/// Bytes of a row of `width` values, a multiple of 4.
+std::size_t wire_row_bytes(WireFormat format, std::size_t width);
+
 /// A packed weight: panels of 48 output columns (kernels/cpu/pack.h). Made by Backend::pack, used only with that backend.
 class Weight {
  public:
@@ -191,6 +199,16 @@ class Backend {
   virtual void attention(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const KvCache& kv, std::size_t layer,
                          Rows out) = 0;
   virtual void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) = 0;
+  /// to = the rows as they travel, x.count * wire_row_bytes(format, x.width) bytes. A group with a value that is not finite decodes to NaN.
+  virtual void encode(Rows x, WireFormat format, std::span<std::byte> to);
+  /// y = sum, or y += sum by one more addition, where sum = parts[0] + parts[1] + ... decoded, in fp32, in this order. Each part holds
+  /// y.count rows.
+  virtual void decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output);
+  /// Every row += bias, [width].
+  virtual void add_bias(Rows x, const float* bias);
+  /// `poll` is called by the compute thread about every half a millisecond within long ops: transfers that run beside them are advanced
+  /// there. It must not throw and not call the backend. Empty: none.
+  virtual void set_poll(std::function<void()> poll);
   /// All queued work is done and visible to the host.
   virtual void synchronize() = 0;
 

@@ -78,6 +78,7 @@ Message<messages::ForwardPlan> encode(const plan::ForwardPlan& plan) {
         write_list(plan.tokens, [&](unsigned n) { return builder.initTokens(n); });
         if (!plan.samples.empty()) write_structs(plan.samples, builder.initSamples(static_cast<unsigned>(plan.samples.size())));
         if (!plan.copies.empty()) write_structs(plan.copies, builder.initCopies(static_cast<unsigned>(plan.copies.size())));
+        builder.setSplit(plan.split);
       },
       64 + rows / 2 + 4 * static_cast<unsigned>(plan.runs.size() + plan.samples.size() + 16 * plan.added.size()));
 }
@@ -94,6 +95,7 @@ plan::ForwardPlan decode(messages::ForwardPlan::Reader plan) {
   out.tokens = to_vector<TokenId>(plan.getTokens());
   out.samples = decode_structs<plan::Sample>(plan.getSamples());
   out.copies = decode_structs<plan::BlockMove>(plan.getCopies());
+  out.split = plan.getSplit();
   return out;
 }
 
@@ -103,6 +105,7 @@ Message<messages::ForwardResult> encode(const plan::ForwardResult& result) {
     builder.setStep(result.step.value);
     builder.setComputeMicros(result.compute_us);
     builder.setWaitMicros(result.wait_us);
+    builder.setWireMicros(result.wire_us);
     write_list(result.tokens, [&](unsigned n) { return builder.initTokens(n); });
     write_list(result.counts, [&](unsigned n) { return builder.initCounts(n); });
     write_list(result.logprobs, [&](unsigned n) { return builder.initLogprobs(n); });
@@ -118,6 +121,7 @@ plan::ForwardResult decode(messages::ForwardResult::Reader result) {
   out.step = StepNumber{result.getStep()};
   out.compute_us = result.getComputeMicros();
   out.wait_us = result.getWaitMicros();
+  out.wire_us = result.getWireMicros();
   out.tokens = to_vector<TokenId>(result.getTokens());
   out.counts = to_vector<std::uint8_t>(result.getCounts());
   out.logprobs = to_vector<float>(result.getLogprobs());

@@ -60,7 +60,8 @@ void EngineRuns::on_engine_thread(const std::function<void()>& work) {
 GroupEpoch EngineRuns::begin_epoch() {
   ++epoch_.value;
   step_ = {0};
-  engine_.enter_epoch(epoch_);
+  const std::atomic<bool> no_abort{false};
+  TROUPE_CHECK(engine_.enter_epoch({epoch_, {}, {}, {}}, no_abort));
   return epoch_;
 }
 

@@ -15,7 +15,9 @@ class BorrowedEngine final : public exec::ShardEngine {
   Result<exec::ShardFacts> load(const exec::ShardSpec&, const std::function<void(std::size_t, std::size_t)>&) override {
     return owner_.facts();
   }
-  void enter_epoch(GroupEpoch epoch) override { owner_.enter_epoch(epoch); }
+  Result<exec::EpochFacts> enter_epoch(const exec::EpochEntry& entry, const std::atomic<bool>& abort) override {
+    return owner_.enter_epoch(entry, abort);
+  }
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override { return owner_.run(plan, abort); }
 
  private:

@@ -28,7 +28,9 @@ class MeasuredEngine {
   const model::ModelConfig& config() const { return config_; }
   kernels::Backend& backend() { return *backend_; }
 
-  void enter_epoch(GroupEpoch epoch) { engine_->enter_epoch(epoch); }
+  Result<exec::EpochFacts> enter_epoch(const exec::EpochEntry& entry, const std::atomic<bool>& abort) {
+    return engine_->enter_epoch(entry, abort);
+  }
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort);
   /// Drops old records, and records runs from now on or no longer. No run may be under way.
   void record(bool on);

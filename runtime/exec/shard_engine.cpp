@@ -95,9 +95,10 @@ class CpuShardEngine final : public ShardEngine {
     }
   }
 
-  void enter_epoch(GroupEpoch epoch) override {
+  Result<EpochFacts> enter_epoch(const EpochEntry& entry, const std::atomic<bool>&) override {
     TROUPE_CHECK(executor_);
-    executor_->enter_epoch(epoch);
+    executor_->enter_epoch(entry.epoch);
+    return EpochFacts{{}, numerics_, {}};
   }
 
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {
@@ -152,6 +153,7 @@ class CpuShardEngine final : public ShardEngine {
     executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, faults_.step, false});
     clock.mark("executor");
     ShardFacts facts = describe(spec, *weight_format, *activations, *kv_format, *blocks, content->hash);
+    numerics_ = facts.numerics;
     if (auto opened = open_stores(spec, *places, facts); !opened) return opened.error();
     cache_->write_in_background();
     if (!spec.cache_in_background) cache_->finish();
@@ -218,6 +220,7 @@ class CpuShardEngine final : public ShardEngine {
   std::unique_ptr<weights::PackCache> cache_;  // reads the model's weights while it writes
   std::unique_ptr<Executor> executor_;
   Activity activity_;
+  Hash128 numerics_;
   std::unique_ptr<RankStores> stores_;  // over the executor's cache
 };
 

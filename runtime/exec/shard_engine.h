@@ -3,6 +3,8 @@
 #pragma once
 #include "messages/error.h"
 #include "messages/ids.h"
+#include "runtime/base/shard_place.h"
+#include "runtime/collective/transport.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/rank_stores.h"
 #include "runtime/plan/forward_plan.h"
@@ -18,6 +20,8 @@ namespace troupe::exec {
 
 /// Plain form of LoadShard, as far as one rank needs it.
 struct ShardSpec {
+  base::ShardPlace place;
+  collective::TransportSpec transport;  // used with more than one rank
   std::string model_path;
   std::string weights = "file";      // file (as they are) | int8-channel
   std::string activations = "int8";  // int8 (group 32) | int8-token | bf16 | fp32
@@ -49,15 +53,43 @@ struct ShardFacts {
   std::string description;      // one line for the log and the start-up line
 };
 
+/// Plain form of EnterEpoch, as far as one rank needs it.
+struct EpochEntry {
+  GroupEpoch epoch;
+  std::string token;                   // these three only with more than one rank
+  std::vector<std::string> addresses;  // data_address() of each rank, by rank
+  std::string codec;                   // row of the codec table; "auto": the ranks measure, and rank 0 decides
+};
+
+/// What a row of a long prompt costs, as measured; for the choice of codec and overlap. All 0: not measured, or one rank.
+struct GroupSpeed {
+  double compute_ns = 0;         // a row, all layers of this rank
+  double wire_ns = 0;            // a row, all reduces, in the epoch's codec
+  double reduce_us = 0;          // of a reduce without rows: there and back
+  std::uint32_t reduces = 0;     // of a step on this rank
+  std::uint32_t row_hidden = 0;  // values of a row
+};
+
+struct EpochFacts {
+  std::string codec;  // in force from now on, for the life of the replica
+  Hash128 numerics;   // with that codec
+  GroupSpeed speed;
+};
+
 class ShardEngine {
  public:
   virtual ~ShardEngine() = default;
   /// Loads and packs the weights, makes the KV pool. Once.
   virtual Result<ShardFacts> load(const ShardSpec& spec, const std::function<void(std::size_t done, std::size_t total)>& progress) = 0;
-  virtual void enter_epoch(GroupEpoch epoch) = 0;
+  /// With more than one rank: meets the others, and fails when `abort` is set meanwhile. Then stores() are open.
+  virtual Result<EpochFacts> enter_epoch(const EpochEntry& entry, const std::atomic<bool>& abort) = 0;
+  /// The transport goes; weights and stores stay.
+  virtual void leave_epoch() {}
+  /// Where the others find this rank in the coming epoch; after load() and after each leave_epoch(). Empty with one rank.
+  virtual std::string data_address() { return {}; }
   /// Throws StepAborted when `abort` was seen, PlanGap, or whatever a fault threw.
   virtual plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) = 0;
-  /// Tiers below the device, from load() to the end of the engine; null: none. Their calls come from any thread.
+  /// Tiers below the device, from the first epoch to the end of the engine; null: none. Their calls come from any thread.
   virtual RankStores* stores() { return nullptr; }
 };
 

@@ -73,6 +73,9 @@ struct ForwardPlan {
   std::vector<TokenId> tokens;  // one a row, run after run
   std::vector<Sample> samples;
   std::vector<BlockMove> copies;  // within the device, done before the step's rows
+  /// Rows [0, split) and [split, rows) are computed in turns, one's reduce under the other's compute (ISO); 0 = all rows at once. Any row
+  /// may begin the second part. Changes no bit of a result.
+  std::uint32_t split = 0;
   friend bool operator==(const ForwardPlan&, const ForwardPlan&) = default;
 };
 
@@ -81,7 +84,8 @@ struct ForwardResult {
   GroupEpoch epoch;
   StepNumber step;
   std::uint32_t compute_us = 0;
-  std::uint32_t wait_us = 0;
+  std::uint32_t wait_us = 0;         // of compute_us, in which nothing was computed since a peer's bytes were missing
+  std::uint32_t wire_us = 0;         // in which any reduce of the step was under way
   std::vector<TokenId> tokens;       // one a sample (a score's id repeated)
   std::vector<std::uint8_t> counts;  // tokens a sample, with drafts; empty = one each
   std::vector<float> logprobs;       // one an entry of tokens; empty where no sample wants any

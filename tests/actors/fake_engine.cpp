@@ -7,6 +7,8 @@
 
 namespace troupe::test {
 namespace {
+
+constexpr Hash128 kNumerics{1, 2};
 constexpr TokenId kUnwritten = 0xdeadbeef;
 
 void require(bool condition, const char* what) {
@@ -85,17 +87,18 @@ Result<exec::ShardFacts> FakeEngine::load(const exec::ShardSpec& spec,
   facts.block_bytes = FakeCache::kBytes;
   facts.host_blocks = stores_ ? stores_->host_blocks() : 0;
   facts.disk_blocks = stores_ ? stores_->disk_blocks() : 0;
-  facts.numerics = {1, 2};
+  facts.numerics = kNumerics;
   facts.device_blocks = options_.blocks;
   facts.context_tokens = options_.context_tokens;
   return facts;
 }
 
-void FakeEngine::enter_epoch(GroupEpoch epoch) {
-  epoch_ = epoch;
+Result<exec::EpochFacts> FakeEngine::enter_epoch(const exec::EpochEntry& entry, const std::atomic<bool>&) {
+  epoch_ = entry.epoch;
   next_ = StepNumber{1};
   sequences_.clear();
   memory_.assign(memory_.size(), kUnwritten);
+  return exec::EpochFacts{{}, kNumerics, {}};
 }
 
 FakeEngine::Sequence& FakeEngine::sequence(SequenceSlot slot) {

@@ -53,7 +53,7 @@ class FakeEngine final : public exec::ShardEngine {
   ~FakeEngine() override;
   Result<exec::ShardFacts> load(const exec::ShardSpec& spec,
                                 const std::function<void(std::size_t done, std::size_t total)>& progress) override;
-  void enter_epoch(GroupEpoch epoch) override;
+  Result<exec::EpochFacts> enter_epoch(const exec::EpochEntry& entry, const std::atomic<bool>& abort) override;
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override;
   exec::RankStores* stores() override { return stores_.get(); }
 

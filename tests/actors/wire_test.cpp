@@ -57,7 +57,7 @@ TEST_CASE("ForwardPlan") {
 }
 
 TEST_CASE("ForwardResult") {
-  const plan::ForwardResult r{GroupEpoch{2}, StepNumber{4}, 100, 20, {1, 2}, {1, 1}, {-0.5F, -1}, {3, 4}, {-2, -3}, {1}};
+  const plan::ForwardResult r{GroupEpoch{2}, StepNumber{4}, 100, 20, 30, {1, 2}, {1, 1}, {-0.5F, -1}, {3, 4}, {-2, -3}, {1}};
   CHECK(wire::decode(*wire::encode(r)) == r);
 }
 

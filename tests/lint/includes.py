@@ -10,6 +10,7 @@ MAY_INCLUDE = {
     "kernels": set(),
     "runtime/base": {"messages"},
     "runtime/plan": {"messages", "runtime/base"},
+    "runtime/collective": {"messages", "kernels", "runtime/base"},
     "runtime/text": {"messages", "runtime/base"},
     "runtime/kv": {"messages", "runtime/base"},
     "runtime/weights": {"messages", "kernels", "runtime/base", "runtime/text"},
@@ -17,7 +18,8 @@ MAY_INCLUDE = {
     "runtime/session": {"messages", "runtime/base", "runtime/text", "runtime/kv", "runtime/plan", "runtime/schedule"},
     "runtime/schedule": {"messages", "runtime/base", "runtime/kv", "runtime/plan"},
     "runtime/model": {"messages", "kernels", "runtime/base", "runtime/weights"},
-    "runtime/exec": {"messages", "kernels", "runtime/base", "runtime/model", "runtime/weights", "runtime/sample", "runtime/plan"},
+    "runtime/exec": {"messages", "kernels", "runtime/base", "runtime/model", "runtime/weights", "runtime/sample", "runtime/plan",
+                     "runtime/collective"},
     "actors": {"messages"} | RUNTIME,
     "gateway": {"messages", "runtime/base", "runtime/text"},
     "cluster": {"messages", "gateway", "actors", "kernels"} | RUNTIME,
@@ -25,6 +27,7 @@ MAY_INCLUDE = {
 # Pattern of an outside header -> where it may be named.
 OUTSIDE = {
     r"caf/": r"^(actors/|cluster/|gateway/gateway_actor\.|messages/caf_types\.h|tests/)",
+    r"ucp/": r"^runtime/collective/ucx_",
     r"uv\.h": r"^(gateway/|tests/gateway/)",
     r"sqlite3\.h": r"^runtime/session/sqlite\.h$",
     r"spdlog/": r"^runtime/base/log\.cpp$",

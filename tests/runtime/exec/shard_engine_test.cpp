@@ -29,6 +29,11 @@ exec::ShardSpec tiny_spec() {
   return spec;
 }
 
+void enter(exec::ShardEngine& engine, std::uint32_t epoch) {
+  const std::atomic<bool> abort{false};
+  REQUIRE(engine.enter_epoch({{epoch}, {}, {}, {}}, abort).ok());
+}
+
 }  // namespace
 
 TEST_CASE("A shard loads a model, says what it has, and runs a plan", "[shard_engine]") {
@@ -50,7 +55,7 @@ TEST_CASE("A shard loads a model, says what it has, and runs a plan", "[shard_en
   CHECK(facts->content);
   CHECK(facts->description.find("llama") != std::string::npos);
 
-  engine->enter_epoch({3});
+  enter(*engine, 3);
   plan::ForwardPlan plan;
   plan.epoch = {3};
   plan.step = {1};
@@ -94,7 +99,7 @@ TEST_CASE("A second load takes the weights from the cache folder and answers ali
   const auto answer = [&] {
     const auto engine = exec::make_shard_engine();
     Answer out{engine->load(spec, {}).value(), 0, 0};
-    engine->enter_epoch({1});
+    enter(*engine, 1);
     plan::ForwardPlan plan;
     plan.epoch = {1};
     plan.step = {1};
@@ -192,7 +197,7 @@ TEST_CASE("What cannot be loaded is an error that names the option or the file",
 TEST_CASE("A fault hook reaches the step", "[shard_engine]") {
   auto engine = exec::make_shard_engine(*exec::parse_fault("throw:1"));
   REQUIRE(engine->load(tiny_spec(), {}).ok());
-  engine->enter_epoch({1});
+  enter(*engine, 1);
   plan::ForwardPlan plan;
   plan.epoch = {1};
   plan.step = {1};
@@ -246,13 +251,13 @@ TEST_CASE("Blocks kept in the host's memory and on disk give the same bits, in t
     CHECK(facts.host_blocks == spec.host_bytes / facts.block_bytes);
     CHECK(facts.disk_blocks == spec.disk_bytes / facts.block_bytes);
     REQUIRE(engine->stores() != nullptr);
-    engine->enter_epoch({1});
+    enter(*engine, 1);
     std::uint64_t step = 0;
     wanted = draw(*engine, 1, step, {5, 3, 9, 1}, 0);
     REQUIRE(move(*engine, Tier::kDevice, Tier::kHost, computed, below) == 0);
     REQUIRE(move(*engine, Tier::kHost, Tier::kDisk, below, from_disk) == 0);
     engine->stores()->end_epoch();
-    engine->enter_epoch({2});
+    enter(*engine, 2);
     step = 0;
     // Other tokens in the blocks of the first epoch, then the kept ones in others.
     draw(*engine, 2, step, {3, 5, 1, 9}, 0);
@@ -270,7 +275,7 @@ TEST_CASE("Blocks kept in the host's memory and on disk give the same bits, in t
   }
   const auto engine = exec::make_shard_engine();
   REQUIRE(engine->load(spec, {}).ok());
-  engine->enter_epoch({1});
+  enter(*engine, 1);
   CHECK(move(*engine, Tier::kHost, Tier::kDevice, below, loaded) == 3);  // gone with the process
   REQUIRE(move(*engine, Tier::kDisk, Tier::kDevice, from_disk, loaded) == 0);
   std::uint64_t step = 0;
@@ -280,7 +285,7 @@ TEST_CASE("Blocks kept in the host's memory and on disk give the same bits, in t
   spec.kv_format = format == "int8" ? "fp16" : "int8";
   const auto other = exec::make_shard_engine();
   REQUIRE(other->load(spec, {}).ok());
-  other->enter_epoch({1});
+  enter(*other, 1);
   CHECK(move(*other, Tier::kDisk, Tier::kDevice, from_disk, loaded) == 3);
 }
 
