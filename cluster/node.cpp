@@ -126,7 +126,8 @@ void Node::Parts::on_fatal(int code, const std::string& reason) {
   gateway->drain(kFatalGrace);
 }
 
-Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine) {
+Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine,
+                                         std::optional<ClusterPlan> /*cluster*/) {
   // All that a user can get wrong, before anything is started.
   if (auto status = check_isa(options.isa); !status) return status.error();
   if (auto policy = schedule::make_policy(options.policy); !policy) return policy.error();

@@ -3,6 +3,7 @@
 // make() and run() belong to one thread, which becomes the gateway's loop; drain() may be called by any thread.
 // Invariant: run() returns once, after the last connection is gone, with the exit code of the process.
 #pragma once
+#include "cluster/cluster_plan.h"
 #include "cluster/options.h"
 #include "cluster/served_model.h"
 #include "messages/error.h"
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe::cluster {
@@ -37,7 +39,9 @@ class Node {
  public:
   /// Opens the model, binds the listener, begins to load. Until it is loaded the API answers 503. Errors: everything a user can get
   /// wrong, in one line. `handle_signals`: SIGTERM and SIGINT drain within the options' grace time, a second one at once.
-  static Result<std::unique_ptr<Node>> make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine = {});
+  /// With a `cluster`, its ranks are processes that this one starts; else the only rank is in this process.
+  static Result<std::unique_ptr<Node>> make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine = {},
+                                            std::optional<ClusterPlan> cluster = {});
   ~Node();  // after run(): waits for the actors
   const ServedModel& model() const;
   std::string url() const;
