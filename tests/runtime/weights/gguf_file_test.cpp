@@ -215,7 +215,7 @@ TEST_CASE("random damage is an error or a readable file, never a crash") {
 
 TEST_CASE("each broken field is named") {
   const std::string good =
-      test::GgufWriter().text("general.architecture", "llama").tensor("a", {32}, StorageType::kF32, std::vector<float>(32)).bytes();
+      test::GgufWriter().tensor("a", {32}, StorageType::kF32, std::vector<float>(32)).text("general.architecture", "llama").bytes();
   REQUIRE(read_gguf(bytes_of(good), "m.gguf").ok());
   CHECK(mentions(error_of(patched<std::uint32_t>(good, 4, 1)), "version at offset 4: version 1 is not supported"));
   CHECK(mentions(error_of(patched<std::uint32_t>(good, 4, 0x03000000)), "big-endian"));
@@ -241,7 +241,7 @@ TEST_CASE("each broken field is named") {
 
 TEST_CASE("duplicates, overlaps, odd alignments, kinds") {
   const std::vector<float> values(32);
-  const auto bytes = [](const test::GgufWriter& writer) { return writer.bytes(); };
+  const auto bytes = [](const weights::GgufWriter& writer) { return writer.bytes(); };
   CHECK(mentions(error_of(bytes(test::GgufWriter().boolean("k", true).boolean("k", true))), "k at offset 38: the key occurs twice"));
   CHECK(mentions(
       error_of(bytes(test::GgufWriter().tensor("t", {32}, StorageType::kF32, values).tensor("t", {32}, StorageType::kF32, values))),
@@ -256,7 +256,7 @@ TEST_CASE("duplicates, overlaps, odd alignments, kinds") {
 
 TEST_CASE("a part of a model that is cut into files is refused with a hint") {
   const Folder folder;
-  test::GgufWriter().unsigned_integer("split.count", 3).write(folder.file("part.gguf"));
+  REQUIRE(test::GgufWriter().unsigned_integer("split.count", 3).write(folder.file("part.gguf")).ok());
   const auto part = GgufFile::open(folder.file("part.gguf"));
   REQUIRE_FALSE(part.ok());
   CHECK(mentions(part.error(), "split.count"));
