@@ -27,6 +27,16 @@ struct Options {
   bool no_pin = false;
   std::string cache_dir = "auto";  // "auto": see cache_folder(); "none" or empty: no cache
 
+  // Several ranks.
+  std::uint64_t tensor_parallel = 1, pipeline_parallel = 1;
+  std::string codec = "auto";     // row of the codec table, or "auto": measured, and then kept in cache_dir
+  bool remeasure = false;         // ... anew
+  std::string overlap = "auto";   // auto | off | always
+  std::string transport = "ucx";  // row of the transport table
+  std::string data_interface;     // of the network; empty: this host alone
+  bool allow_default_route = false;
+  std::string step_trace;  // path; one file a rank
+
   // Network.
   std::vector<std::string> hosts = {"127.0.0.1"};
   std::uint64_t port = 8080;

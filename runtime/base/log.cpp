@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kAccessQueue = 8192;  // lines
 
 bool as_json = false;
+std::string node_field;  // "node=NAME", or empty
 
 void set_pattern(spdlog::logger& logger) {
   if (as_json)
@@ -59,12 +60,14 @@ spdlog::level::level_enum level_of(LogLevel level) {
 }
 
 void write(spdlog::logger& to, spdlog::level::level_enum level, std::string_view event, std::string_view fields) {
+  const std::string_view gap = node_field.empty() || fields.empty() ? "" : " ";
+  const std::string all = node_field + std::string(gap) + std::string(fields);
   if (as_json)
-    to.log(level, "{}", json_members(event, fields));
-  else if (fields.empty())
+    to.log(level, "{}", json_members(event, all));
+  else if (all.empty())
     to.log(level, "{}", event);
   else
-    to.log(level, "{} {}", event, fields);
+    to.log(level, "{} {}", event, all);
 }
 
 std::string json_text(std::string_view text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
@@ -103,6 +106,8 @@ bool set_log_format(std::string_view format) {
   set_pattern(logger());
   return true;
 }
+
+void set_log_node(std::string_view name) { node_field = name.empty() ? std::string() : "node=" + std::string(name); }
 
 bool set_log_level(std::string_view level) {
   if (level == "off") {

@@ -11,6 +11,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 bool set_log_level(std::string_view level);
 /// "text": `event key=value key="two words"`; "json": one object a line. False if unknown. Default: text.
 bool set_log_format(std::string_view format);
+/// In a cluster: each line carries `node=NAME` (one word). Empty: none does.
+void set_log_node(std::string_view name);
 bool log_enabled(LogLevel level);
 /// `event` is a stable short name ("request_finished"); `fields` is "key=value key=value", values with blanks as log_value() gives them.
 void log(LogLevel level, std::string_view event, std::string_view fields = {});

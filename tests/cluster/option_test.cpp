@@ -209,6 +209,7 @@ std::string other_value(const OptionRow& row) {
   const std::string usual = option_text(Options{}, row);
   for (const std::string_view choice : row.choices)
     if (choice != usual && !choice.empty()) return std::string(choice);
+  if (!row.choices.empty()) return usual;  // the only one
   if (std::holds_alternative<bool Options::*>(row.field)) return "true";
   if (row.unit == "origin") return "https://a.example";
   if (std::holds_alternative<std::string Options::*>(row.field)) return "some text";
