@@ -8,10 +8,6 @@ namespace troupe::schedule {
 namespace {
 // Base 2 ms, a decode row 0.5 ms, a prompt token 1 ms, 65,536 positions read 3 ms for decode rows and 1 ms for prompts.
 constexpr std::array<double, 5> kPrior{2000.0, 500.0, 1000.0, 3000.0 / 65536, 1000.0 / 65536};
-constexpr double kDrift = 0.08, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
-constexpr double kNoise = 0.05;                       // of a step's time
-constexpr double kNoiseUs = 100.0;
-constexpr double kOutlier = 4.0;       // standard deviations; a step beyond is one that something held up
 constexpr std::size_t kTolerated = 1;  // steps of the last 64 that may exceed the margin
 constexpr double kFirstMargin = 1.1, kMostMargin = 1.5;
 }  // namespace
@@ -30,41 +26,17 @@ StepLoad StepLoad::with_decode(std::uint32_t position) const {
   return load;
 }
 
-CostModel::CostModel() : costs_(kPrior), margin_(kFirstMargin) {
-  for (std::size_t i = 0; i < kTerms; ++i) covariance_[i][i] = kPrior[i] * kPrior[i];
+std::array<double, 5> StepLoad::terms() const {
+  return {1.0, static_cast<double>(decode_rows), static_cast<double>(prefill_tokens), static_cast<double>(decode_context),
+          static_cast<double>(prefill_context)};
 }
 
-CostModel::Vector CostModel::inputs(const StepLoad& load) {
-  return {1.0, static_cast<double>(load.decode_rows), static_cast<double>(load.prefill_tokens), static_cast<double>(load.decode_context),
-          static_cast<double>(load.prefill_context)};
-}
+CostModel::CostModel() : fit_(kPrior), margin_(kFirstMargin) {}
 
-void CostModel::observe(const StepLoad& load, std::uint32_t compute_us, bool at_limit) {
-  if (at_limit) note_error(compute_us / std::max(predict_us(load), 1.0));
-  correct(inputs(load), compute_us);
-  smoothed_us_ = smoothed_us_ == 0 ? compute_us : 0.9 * smoothed_us_ + 0.1 * compute_us;
-}
-
-void CostModel::correct(const Vector& x, double measured_us) {
-  Vector gain{};  // covariance times x, until divided by the variance
-  double predicted_us = 0;
-  for (std::size_t i = 0; i < kTerms; ++i) {
-    predicted_us += costs_[i] * x[i];
-    const double drift = x[i] > 0 ? kDrift * costs_[i] + kPriorDrift * kPrior[i] : 0.0;
-    covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, kPrior[i] * kPrior[i]);  // never less sure than at the start
-  }
-  // Of the predicted time: noise of the measured one would give the lucky steps more weight.
-  double variance = kNoiseUs * kNoiseUs + kNoise * kNoise * predicted_us * predicted_us;
-  for (std::size_t i = 0; i < kTerms; ++i) {
-    for (std::size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * x[j];
-    variance += gain[i] * x[i];
-  }
-  const double bound = kOutlier * std::sqrt(variance);
-  const double error = std::clamp(measured_us - predicted_us, -bound, bound);
-  for (std::size_t i = 0; i < kTerms; ++i) {
-    costs_[i] = std::max(costs_[i] + gain[i] / variance * error, 0.0);
-    for (std::size_t j = 0; j < kTerms; ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
-  }
+void CostModel::observe(const StepLoad& load, double step_us, bool at_limit) {
+  if (at_limit) note_error(step_us / std::max(predict_us(load), 1.0));
+  fit_.correct(load.terms(), step_us);
+  smoothed_us_ = smoothed_us_ == 0 ? step_us : 0.9 * smoothed_us_ + 0.1 * step_us;
 }
 
 void CostModel::note_error(double ratio) {
@@ -75,19 +47,8 @@ void CostModel::note_error(double ratio) {
   margin_ = std::clamp<double>(sorted[kTolerated], 1.0, kMostMargin);
 }
 
-double CostModel::predict_us(const StepLoad& load) const {
-  const Vector x = inputs(load);
-  double sum = 0;
-  for (std::size_t i = 0; i < kTerms; ++i) sum += costs_[i] * x[i];
-  return sum;
-}
-
 double CostModel::bound_us(const StepLoad& load) const {
-  const Vector x = inputs(load);
-  double variance = 0;
-  for (std::size_t i = 0; i < kTerms; ++i)
-    for (std::size_t j = 0; j < kTerms; ++j) variance += x[i] * covariance_[i][j] * x[j];
-  return (predict_us(load) + std::sqrt(std::max(variance, 0.0))) * margin_;
+  return (predict_us(load) + std::sqrt(std::max(fit_.variance(load.terms()), 0.0))) * margin_;
 }
 
 std::uint32_t CostModel::largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const {

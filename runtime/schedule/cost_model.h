@@ -1,9 +1,9 @@
-// CostModel: predicted compute time of a step, t = base + decode rows + prefill tokens + positions read by each, each times a fitted cost.
-// A Kalman filter over measured steps: what a step does not contain it says nothing about, so an hour of decoding does not wear away
-// what a prompt costs. The prior is pessimistic and uncertain: the first measured steps replace it.
-// Owned by the Scheduler, on its thread. Invariant: every cost is >= 0, so time never falls with a larger chunk.
-// Source: R. E. Kalman, "A new approach to linear filtering and prediction problems", 1960, with the state as a random walk.
+// CostModel: predicted time of a step, t = base + decode rows + prefill tokens + positions read by each, each times a fitted cost
+// (linear_fit.h). The prior is pessimistic and uncertain: the first measured steps replace it.
+// Owned by the Scheduler, on its thread. Invariant: time never falls with a larger chunk.
 #pragma once
+#include "runtime/schedule/linear_fit.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +19,8 @@ struct StepLoad {
   /// With a chunk of `rows` positions from `position` on.
   StepLoad with_chunk(std::uint32_t position, std::uint32_t rows) const;
   StepLoad with_decode(std::uint32_t position) const;
+  /// One (the step itself) and the four above, as inputs of a fit.
+  std::array<double, 5> terms() const;
 };
 
 class CostModel {
@@ -26,8 +28,8 @@ class CostModel {
   CostModel();
   /// `at_limit`: the step was made as large as its limit let it be; the margin learns from such steps alone, since what holds up a short
   /// one says little of how far a long one misses.
-  void observe(const StepLoad& load, std::uint32_t compute_us, bool at_limit);
-  double predict_us(const StepLoad& load) const;
+  void observe(const StepLoad& load, double step_us, bool at_limit);
+  double predict_us(const StepLoad& load) const { return fit_.predict(load.terms()); }
   /// What nearly all such steps stay below: the prediction, one standard deviation of it more (much only for what was hardly measured yet,
   /// as the end of a first long prompt), and the margin.
   double bound_us(const StepLoad& load) const;
@@ -35,19 +37,14 @@ class CostModel {
   double margin() const { return margin_; }
   /// Largest chunk (0...max_rows) from `position` on with which bound_us() of the step stays within `limit_us`.
   std::uint32_t largest_chunk(const StepLoad& load, std::uint32_t position, std::uint32_t max_rows, double limit_us) const;
-  double prefill_token_us() const { return costs_[2]; }
+  double prefill_token_us() const { return fit_.costs()[2]; }
   double smoothed_step_us() const { return smoothed_us_; }
 
  private:
-  static constexpr std::size_t kTerms = 5;
-  using Vector = std::array<double, kTerms>;
-  static Vector inputs(const StepLoad& load);
-  void correct(const Vector& x, double measured_us);
   void note_error(double ratio);
 
-  Vector costs_;                             // us a unit of each input
-  std::array<Vector, kTerms> covariance_{};  // of costs_
-  std::array<float, 64> ratios_{};           // measured over predicted, of the last steps at their limit
+  LinearFit<5> fit_;
+  std::array<float, 64> ratios_{};  // measured over predicted, of the last steps at their limit
   std::size_t ratios_at_ = 0;
   double margin_;
   double smoothed_us_ = 0;

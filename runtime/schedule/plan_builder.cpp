@@ -45,7 +45,7 @@ void PlanBuilder::decode_row(Sequence& sequence) {
   TROUPE_CHECK(known || sequence.draws_in_flight > 0);
   plan_.runs.push_back({*sequence.slot, known ? sequence.planned : plan::kNextPosition, 1, 0});
   plan_.tokens.push_back(known ? sequence.tokens[sequence.planned] : plan::kLastToken);
-  note_.runs.push_back({sequence.number, 1, true});
+  note_.runs.push_back({sequence.number, sequence.planned, 1, true});
   note_.load = note_.load.with_decode(sequence.planned);
   ++sequence.planned;
   name(sequence);
@@ -55,7 +55,7 @@ void PlanBuilder::prefill_rows(Sequence& sequence, std::uint32_t rows) {
   const Admission& admission = *sequence.admission;
   TROUPE_CHECK(rows > 0 && sequence.planned + rows <= sequence.tokens.size());
   plan_.runs.push_back({*sequence.slot, sequence.planned, rows, 0});
-  note_.runs.push_back({sequence.number, rows, false});
+  note_.runs.push_back({sequence.number, sequence.planned, rows, false});
   note_.load = note_.load.with_chunk(sequence.planned, rows);
   for (std::uint32_t i = 0; i < rows; ++i) {
     const std::uint32_t scored = sequence.planned + 1;  // a row scores the token behind it
@@ -76,6 +76,11 @@ void PlanBuilder::draw(Sequence& sequence) {
   note_.samples.push_back({sequence.number, kNone32, top});
   ++sequence.draws_in_flight;
   name(sequence);
+}
+
+void PlanBuilder::overlap(std::uint32_t split, double share) {
+  plan_.split = note_.split = split;
+  note_.share = share;
 }
 
 }  // namespace troupe::schedule

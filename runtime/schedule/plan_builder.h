@@ -12,6 +12,7 @@ namespace troupe::schedule {
 
 struct PlannedRun {
   SequenceNumber sequence = 0;
+  std::uint32_t position = 0;  // of the first row
   std::uint32_t rows = 0;
   bool decode = false;
 };
@@ -27,8 +28,11 @@ struct PlanInFlight {
   std::vector<PlannedSample> samples;
   std::vector<LockId> tail_locks;  // of copies in this plan; released with its result
   StepLoad load;
-  double limit_us = 0;    // stall budget that bound it; 0 = none
-  bool at_limit = false;  // the stall budget cut a chunk of it
+  double limit_us = 0;      // stall budget that bound it; 0 = none
+  bool at_limit = false;    // the stall budget cut a chunk of it
+  std::uint32_t ahead = 0;  // plans in flight when this one was sent
+  std::uint32_t split = 0;  // as in the plan
+  double share = 1;         // OverlapChoice::share
 };
 
 class PlanBuilder {
@@ -44,6 +48,9 @@ class PlanBuilder {
   void prefill_rows(Sequence& sequence, std::uint32_t rows);
   /// A draw for `sequence` at the last row added.
   void draw(Sequence& sequence);
+
+  /// Computed in two parts, of which the second begins at row `split`; `share` of the time of the same rows all at once.
+  void overlap(std::uint32_t split, double share);
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(plan_.tokens.size()); }
   StepNumber step() const { return plan_.step; }

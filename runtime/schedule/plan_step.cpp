@@ -10,7 +10,7 @@ namespace troupe::schedule {
 
 void Scheduler::State::plan_steps(TimePoint now) {
   delivery_.set_running(running_.size());
-  while (in_flight_.size() < options_.plans_in_flight && plan_one(now)) {
+  while (in_flight_.size() < most_in_flight() && plan_one(now)) {
   }
 }
 
@@ -28,8 +28,12 @@ bool Scheduler::State::plan_one(TimePoint now) {
   builder.drop(std::exchange(to_drop_, {}));
   // A budget smaller than the number of streams would never leave a row for prompts: every other plan does.
   plan_decode(builder, decodes, options_.token_budget - (prefill && prefill_starved_ ? options_.min_chunk : 0));
-  if (builder.rows() > 0) builder.note().limit_us = stall_limit_us();
+  const bool stream_waits = stages_ == 1 ? builder.rows() > 0 : streams() > 0;  // with stages, a plan delays those without a row in it, too
+  if (stream_waits) builder.note().limit_us = stall_limit_us();
   plan_prefill(builder);
+  const OverlapChoice overlap = overlap_.choose(builder.note().runs);
+  builder.overlap(overlap.split, overlap.share);
+  builder.note().ahead = static_cast<std::uint32_t>(in_flight_.size());
   prefill_starved_ = prefill && builder.note().load.prefill_tokens == 0;
   last_step_ = builder.step();
   in_flight_.push_back(std::move(builder.note()));
@@ -41,12 +45,14 @@ bool Scheduler::State::wants_decode_row(const Sequence& sequence) const {
   return !sequence.prefilling() && sequence.generated + sequence.draws_in_flight < generation_limit(*sequence.admission);
 }
 
-/// Longest without a row first; in order of start among equals.
+/// Longest without a row first; in order of start among equals. With stages those only whose last token is known: the first stage could not
+/// begin before the last has drawn it.
 std::vector<Sequence*> Scheduler::State::decode_rows_due() const {
   std::vector<Sequence*> due;
   for (Sequence* sequence : running_)
-    if (wants_decode_row(*sequence)) due.push_back(sequence);
+    if (wants_decode_row(*sequence) && (stages_ == 1 || sequence->draws_in_flight == 0)) due.push_back(sequence);
   std::stable_sort(due.begin(), due.end(), [](const Sequence* a, const Sequence* b) { return a->last_row_step < b->last_row_step; });
+  if (due.size() > most_decode_rows()) due.resize(most_decode_rows());
   return due;
 }
 
@@ -62,14 +68,15 @@ void Scheduler::State::plan_decode(PlanBuilder& builder, const std::vector<Seque
 
 void Scheduler::State::plan_prefill(PlanBuilder& builder) {
   const double limit_us = builder.note().limit_us;
+  const std::uint32_t end = std::min(options_.token_budget, builder.rows() + most_prefill_rows());
   for (std::size_t i = 0; i < running_.size(); ++i) {  // forks are appended on the way
     Sequence& sequence = *running_[i];
     if (!sequence.prefilling()) continue;
-    std::uint32_t rows = std::min(sequence.prefill_end - sequence.planned, options_.token_budget - builder.rows());
+    std::uint32_t rows = std::min(sequence.prefill_end - sequence.planned, end - builder.rows());
     if (limit_us > 0) {
-      const StepLoad& load = builder.note().load;
-      const std::uint32_t fits = cost_.largest_chunk(load, sequence.planned, rows, limit_us);
-      const std::uint32_t least = load.prefill_tokens == 0 ? std::min(options_.min_chunk, rows) : 0;  // prompts go on, whatever it costs
+      const bool first = builder.note().load.prefill_tokens == 0;
+      const std::uint32_t fits = chunk_within(limit_us, builder.note(), sequence, rows);
+      const std::uint32_t least = first ? std::min(options_.min_chunk, rows) : 0;  // prompts go on, whatever it costs
       builder.note().at_limit |= fits < rows;
       rows = std::max(fits, least);
     }
@@ -80,6 +87,16 @@ void Scheduler::State::plan_prefill(PlanBuilder& builder) {
     builder.draw(sequence);
     fork_attached(builder, sequence);
   }
+}
+
+/// Where the step will be overlapped, it takes less than the cost model says, which is of steps that are not.
+std::uint32_t Scheduler::State::chunk_within(double limit_us, PlanInFlight& note, const Sequence& sequence, std::uint32_t most) const {
+  const std::uint32_t fits = cost_.largest_chunk(note.load, sequence.planned, most, limit_us);
+  if (fits == 0 || fits == most || ranks_ == 1) return fits;
+  note.runs.push_back({sequence.number, sequence.planned, fits, false});
+  const double share = overlap_.choose(note.runs).share;
+  note.runs.pop_back();
+  return share < 1 ? cost_.largest_chunk(note.load, sequence.planned, most, limit_us / share) : fits;
 }
 
 /// Slot, copy and blocks that the next `rows` rows need.
@@ -149,9 +166,5 @@ SequenceSlot Scheduler::State::take_slot() {
   free_slots_.erase(lowest);
   return slot;
 }
-
-/// S - W - J of the stall promise: what one step may cost while streams run. At least 1 us, since 0 means unbound. A tenth is kept for what
-/// no step's time shows: threads of the client and of other programs on the same cores.
-double Scheduler::State::stall_limit_us() const { return std::max(options_.stall_budget_ms * 900.0 - delivery_.cost_us(), 1.0); }
 
 }  // namespace troupe::schedule

@@ -73,7 +73,7 @@ void Scheduler::State::forget_residency(Sequence& sequence) {
   sequence.below = PrefixBelow{};
   sequence.loaded_host = sequence.loaded_disk = sequence.load_us = 0;
   sequence.copy.reset();
-  sequence.published = sequence.planned = sequence.computed = sequence.prefill_end = 0;
+  sequence.published = sequence.planned = sequence.computed = sequence.prefill_begin = sequence.prefill_end = 0;
   sequence.draws_in_flight = sequence.pending_forks = 0;
   sequence.last_step = StepNumber{};
 }
@@ -135,6 +135,8 @@ void Scheduler::State::on_group_ready(const GroupReady& group, TimePoint now) {
   serving_ = true;
   total_blocks_ = group.device_blocks;
   ranks_ = group.ranks;
+  stages_ = std::max(group.stages, 1U);
+  overlap_.enter_group(group.ranks, group.speed);
   reset_load_costs(group.block_bytes);
   if (group.disk_read_us > 0) disk_cost_.observe(1, std::chrono::microseconds(group.disk_read_us), now);
   context_tokens_ = group.context_tokens;

@@ -17,7 +17,7 @@ void keep_earliest(std::optional<TimePoint>& earliest, std::optional<TimePoint> 
 }  // namespace
 
 Scheduler::State::State(SchedulerOptions options)
-    : options_(std::move(options)), delivery_(options_.delivery_window_ms, options_.window_from) {
+    : options_(std::move(options)), overlap_(overlap_mode(options_.overlap)), delivery_(options_.delivery_window_ms, options_.window_from) {
   auto policy = make_policy(options_.policy);
   if (!policy.ok()) throw std::invalid_argument(policy.error().client_text);
   policy_ = std::move(policy.value());

@@ -1,7 +1,8 @@
 // Scheduler: queues, sequences, block tables and the lease of one replica, as a plain state machine. The actor
 // (actors/scheduler_actor.cpp) turns messages into calls and `take_output()` into messages; time comes in as an argument.
 // Thread: whoever owns it, one at a time. Invariants: plans are deltas in step order without gaps; a block is named by a plan only
-// while leased or locked here; at most `plans_in_flight` plans have no result; exactly one finish a choice.
+// while leased or locked here; at most `plans_in_flight` plans (with stages: one more than those) have no result; exactly one finish a
+// choice.
 #pragma once
 #include "runtime/schedule/admission.h"
 
@@ -26,10 +27,11 @@ struct SchedulerOptions {
   std::uint32_t window_from = 8;
   std::uint32_t max_queued_requests = 256;
   std::uint64_t max_queued_tokens = 1 << 20;
-  std::uint32_t context_tokens = 0;  // of the model
-  std::uint32_t plans_in_flight = 2;
-  std::uint32_t max_losses = 8;  // groups lost in a row while a sequence ran without a new token; then it fails
-  std::vector<TokenId> eos;      // end of generation unless ignore_eos
+  std::uint32_t context_tokens = 0;   // of the model
+  std::uint32_t plans_in_flight = 2;  // with one stage; with more, one more than stages
+  std::string overlap = "auto";       // auto | off | always (for tests), where ranks compute together
+  std::uint32_t max_losses = 8;       // groups lost in a row while a sequence ran without a new token; then it fails
+  std::vector<TokenId> eos;           // end of generation unless ignore_eos
 };
 
 /// What a call left to be sent, in this order. Moved out by take_output().
@@ -49,6 +51,15 @@ struct SchedulerOutput {
   std::optional<TimePoint> wake_at;  // call on_time() then (window ends, deadlines)
 };
 
+/// What a row of a long prompt costs, as the ranks measured it when they met. All 0: not measured, or one rank.
+struct GroupSpeed {
+  double compute_us = 0;         // a row, all layers of a rank
+  double wire_us = 0;            // a row, all reduces
+  double reduce_us = 0;          // of a reduce without rows
+  std::uint32_t reduces = 0;     // of a step on a rank
+  std::uint32_t row_hidden = 0;  // values of a row
+};
+
 struct GroupReady {
   GroupEpoch epoch;
   std::uint32_t device_blocks = 0;
@@ -56,6 +67,8 @@ struct GroupReady {
   std::uint32_t ranks = 1;
   std::uint64_t block_bytes = 0;   // over all ranks
   std::uint32_t disk_read_us = 0;  // of one block; 0 = not known
+  std::uint32_t stages = 1;
+  GroupSpeed speed{};
 };
 
 /// Facts for /metrics; monotonic counters and gauges.
@@ -63,6 +76,7 @@ struct SchedulerStats {
   std::uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, cached_tokens = 0, preemptions = 0, stall_overruns = 0, wasted_rows = 0;
   std::uint64_t host_blocks_loaded = 0, disk_blocks_loaded = 0, load_us = 0;  // time that sequences waited for loads
   std::uint64_t loads_declined = 0, loads_failed = 0;                         // cheaper to compute; moves that failed
+  std::uint64_t overlapped_steps = 0, wire_us = 0, wait_us = 0;               // a reduce under way; nothing computed meanwhile
   std::uint32_t running = 0, waiting = 0, free_blocks = 0, total_blocks = 0, leased_blocks = 0;
   double step_margin = 1, delivery_us = 0;  // CostModel::margin(), Delivery::cost_us()
 };

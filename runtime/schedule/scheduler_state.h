@@ -1,9 +1,10 @@
-// Scheduler::State: the state machine behind scheduler.h, in one class and seven files, each a stage of a sequence's life:
+// Scheduler::State: the state machine behind scheduler.h, in one class and eight files, each a stage of a sequence's life:
 //   admission.cpp   admit, abort, deadlines: into the queue and out of it
 //   start.cpp       queue -> Match -> lock -> blocks -> running
 //   loading.cpp     what lies in a tier below is loaded first, where that is cheaper than computing it
 //   lease.cpp       the standing lease, preemption when it runs dry
 //   plan_step.cpp   running sequences -> ForwardPlan
+//   stages.cpp      how much goes into one, and how many are in flight, where a replica has stages
 //   commit_step.cpp ForwardResult -> tokens, published blocks
 //   retire.cpp      leaving sequences give back what they held; loss and return of the group
 // Thread: the Scheduler's owner. Invariant: a block goes back only when the last plan that names it has its result.
@@ -12,6 +13,7 @@
 #include "runtime/schedule/delivery.h"
 #include "runtime/schedule/lease_pool.h"
 #include "runtime/schedule/load_cost.h"
+#include "runtime/schedule/overlap_policy.h"
 #include "runtime/schedule/plan_builder.h"
 #include "runtime/schedule/policy.h"
 #include "runtime/schedule/published_keys.h"
@@ -127,9 +129,17 @@ class Scheduler::State {
   bool wants_decode_row(const Sequence& sequence) const;
   void plan_decode(PlanBuilder& builder, const std::vector<Sequence*>& due, std::uint32_t most_rows);
   void plan_prefill(PlanBuilder& builder);
+  std::uint32_t chunk_within(double limit_us, PlanInFlight& note, const Sequence& sequence, std::uint32_t most) const;
   void prepare_rows(PlanBuilder& builder, Sequence& sequence, std::uint32_t rows);
   void fork_attached(PlanBuilder& builder, Sequence& parent);
   SequenceSlot take_slot();
+
+  // stages.cpp
+  std::uint32_t most_in_flight() const;
+  std::uint32_t streams() const;
+  std::uint32_t most_decode_rows() const;
+  std::uint32_t most_prefill_rows() const;
+  double stage_us(const PlanInFlight& note, std::uint32_t compute_us) const;
   double stall_limit_us() const;
 
   // commit_step.cpp
@@ -178,6 +188,9 @@ class Scheduler::State {
   std::uint32_t slots_made_ = 0;
   std::vector<SequenceSlot> to_drop_;  // told to the shards by the next plan
   bool prefill_starved_ = false;       // the last plan had prompt tokens to do and no row for them
+
+  std::uint32_t stages_ = 1;
+  OverlapPolicy overlap_;
 
   // Loads.
   std::uint32_t ranks_ = 1;

@@ -106,7 +106,8 @@ struct Sequence {
   std::uint32_t loaded_host = 0, loaded_disk = 0;  // blocks
   std::uint32_t load_us = 0;
   std::optional<PendingCopy> copy;
-  std::uint32_t prefill_end = 0;  // positions below are prefilled from known tokens
+  std::uint32_t prefill_begin = 0;
+  std::uint32_t prefill_end = 0;  // positions from prefill_begin on, below it, are prefilled from known tokens
   std::uint32_t planned = 0;      // positions whose K and V are planned
   std::uint32_t computed = 0;     // positions whose K and V are there
   std::uint32_t draws_in_flight = 0;

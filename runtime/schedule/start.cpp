@@ -172,6 +172,7 @@ void Scheduler::State::begin_running(Sequence& sequence) {
     sequence.table.push_back(sequence.reserved.front());
     sequence.reserved.pop_front();
   }
+  sequence.prefill_begin = sequence.planned;
   sequence.prefill_end = static_cast<std::uint32_t>(sequence.tokens.size());
   sequence.next_score = sequence.scores ? admission.next_score : kNone32;
   if (!admission.report) {
