@@ -44,7 +44,8 @@ namespace troupe {
   ROW(kOutOfMemory, 33, "out_of_memory")                    \
   ROW(kMethodNotAllowed, 34, "method_not_allowed")          \
   ROW(kAdminKeyNeeded, 35, "admin_key_needed")              \
-  ROW(kResponseNotFound, 36, "response_not_found")
+  ROW(kResponseNotFound, 36, "response_not_found")          \
+  ROW(kPeerRefused, 37, "peer_refused")
 
 enum class ErrorReason : std::uint16_t {
 #define TROUPE_ROW(symbol, number, name) symbol = number,

@@ -39,27 +39,29 @@ struct WireSpan {
 /// Of a step, since take_times().
 struct WireTimes {
   std::chrono::nanoseconds waited{0};  // inside finish_reduce(), receive_rows(), gather_slices()
-  std::vector<WireSpan> spans;         // one a reduce, in order of their starts
+  std::vector<WireSpan> spans;         // one a reduce of several ranks, in order of their starts
 };
 
 class Collective {
  public:
   Collective(std::unique_ptr<Transport> transport, kernels::Backend& backend, CollectiveOptions options, const std::atomic<bool>& abort);
-  ~Collective();  // the transport goes before the buffers
+  ~Collective();  // the transport goes before the bytes that travel
   const CollectiveOptions& options() const;
 
   /// Reduces that may be under way at once.
   static constexpr std::size_t kReduces = 2;
   /// Encodes the addend and begins to send it; the rows may be overwritten at once. `reduce` < kReduces must not be under way. No rows:
-  /// the ranks only meet. With one tensor rank nothing is sent; the addend still passes the codec.
+  /// the ranks only meet. With one tensor rank nothing is sent; the addend still passes the codec. Waits, and throws as finish_reduce()
+  /// does, only while bytes of the last reduce of this number have not left.
   void start_reduce(std::size_t reduce, kernels::Rows addend);
   /// Waits; y = sum over ranks, or y += sum by one addition. Throws Interrupted, PeerLost.
   void finish_reduce(std::size_t reduce, kernels::Rows y, kernels::Output output);
-  /// Advances what is under way; for Backend::set_poll. Does not throw: a lost peer shows at the next wait.
+  /// Advances what is under way; for Backend::set_poll. Does not throw: a lost peer shows at the next call that may. It never calls the
+  /// backend: with more than two ranks, sums are computed and sent in start_reduce() and in waits.
   void poll() noexcept;
 
   /// Tensor rank 0 of the stage gets the columns of all tensor ranks side by side, exact fp32: widths[t] of rank t, sum = all.width.
-  /// `mine` must not be overwritten before it returns. On the other ranks `all` is not used.
+  /// On the other ranks it does not wait, and `all` is not used.
   void gather_slices(kernels::Rows mine, std::span<const std::size_t> widths, kernels::Rows all);
   /// From stage to stage, to and from the rank of the same tensor rank. fp32 where the format is fp32, else bf16. Sending does not wait.
   void send_rows(kernels::Rows rows);

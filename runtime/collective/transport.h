@@ -33,8 +33,9 @@ struct Transfer {
   Transfer& operator=(const Transfer&) = delete;
 };
 
-/// Independent orders of messages between two ranks.
-enum class Channel : std::uint8_t { kRows, kTokens };
+/// Independent orders of messages between two ranks: one a reduce that may be under way, since their second steps come as they come.
+enum class Channel : std::uint8_t { kRows, kTokens, kFirstReduce, kSecondReduce };
+inline constexpr std::size_t kChannels = 4;
 
 class Transport {
  public:

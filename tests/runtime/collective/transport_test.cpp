@@ -1,0 +1,249 @@
+// What every transport must do, over all rows of the table.
+#include "runtime/collective/transport_table.h"
+#include "tests/runtime/collective/rank_threads.h"
+#include "tests/support/random.h"
+
+#include <catch2/catch.hpp>
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <thread>
+
+using namespace troupe;
+using namespace troupe::collective;
+using test::need;
+using test::RankThreads;
+
+namespace {
+std::vector<TransportSpec> specs() {
+  std::vector<TransportSpec> all{{"loopback", "", nullptr}};
+#ifndef __SANITIZE_THREAD__  // UCX is not instrumented
+#endif
+  return all;
+}
+
+std::string name(const TransportSpec& spec) { return spec.name + (spec.interface.empty() ? "" : " over " + spec.interface); }
+
+/// Bytes that tell sender, receiver, channel and number.
+std::vector<std::byte> message(std::size_t from, std::size_t to, Channel channel, std::size_t number, std::size_t size) {
+  test::SmallRandom random(from * 1000003 + to * 10007 + static_cast<std::size_t>(channel) * 101 + number * 7919);
+  std::vector<std::byte> bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  return bytes;
+}
+
+void progress_until_done(Transport& transport, const std::deque<Transfer>& transfers, const std::atomic<bool>& abort) {
+  while (!std::all_of(transfers.begin(), transfers.end(), [](const Transfer& transfer) { return transfer.done; })) {
+    need(!abort, "another rank failed");
+    transport.progress();
+    std::this_thread::yield();
+  }
+}
+
+constexpr std::size_t kSizes[] = {5, 0, 1, 4096, 0, 300'000, 3, 2'000'003, 64, 65'536};
+
+/// All ranks send messages of all sizes to all others, on all channels; `order` tells which of channel and size runs first.
+void exchange(Transport& transport, const std::atomic<bool>& abort, bool receive_first, std::size_t repeat) {
+  struct Line {
+    std::size_t peer;
+    Channel channel;
+    std::size_t number;
+    std::vector<std::byte> sent, got;
+  };
+  std::deque<Line> lines;
+  for (std::size_t peer = 0; peer < transport.ranks(); ++peer) {
+    if (peer == transport.rank()) continue;
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      for (std::size_t i = 0; i < std::size(kSizes) * repeat; ++i) {
+        const std::size_t size = kSizes[i % std::size(kSizes)] / (repeat == 1 ? 1 : 16);
+        const auto channel = static_cast<Channel>(c);
+        lines.push_back({peer, channel, i, message(transport.rank(), peer, channel, i, size), std::vector<std::byte>(size)});
+      }
+    }
+  }
+  std::deque<Transfer> transfers;
+  const auto send = [&] {
+    // Other channels first where ranks are odd: only the order within a channel counts.
+    std::vector<Line*> order;
+    for (Line& line : lines) order.push_back(&line);
+    if (transport.rank() % 2) std::stable_sort(order.begin(), order.end(), [](Line* a, Line* b) { return a->channel > b->channel; });
+    for (Line* line : order) transport.send(line->peer, line->channel, line->sent, transfers.emplace_back());
+  };
+  const auto receive = [&] {
+    for (Line& line : lines) transport.receive(line.peer, line.channel, line.got, transfers.emplace_back());
+  };
+  if (receive_first) receive();
+  send();
+  if (!receive_first) {
+    for (int i = 0; i < 100; ++i) transport.progress();  // so that some come before they are wanted
+    receive();
+  }
+  progress_until_done(transport, transfers, abort);
+  for (const Line& line : lines)
+    need(line.got == message(line.peer, transport.rank(), line.channel, line.number, line.got.size()),
+         "message " + std::to_string(line.number) + " from rank " + std::to_string(line.peer) + " is another one");
+  need(std::all_of(transfers.begin(), transfers.end(), [](const Transfer& t) { return t.done_at.time_since_epoch().count() != 0; }),
+       "a transfer that is done does not say since when");
+}
+}  // namespace
+
+TEST_CASE("messages of all sizes arrive in order on each channel") {
+  const auto spec = GENERATE(from_range(specs()));
+  const std::size_t ranks = GENERATE(2u, 3u, 4u);
+  CAPTURE(name(spec), ranks);
+  RankThreads group(spec, ranks);
+  group.run([&](std::unique_ptr<Transport> transport) {
+    need(transport->ranks() == ranks, "ranks");
+    for (std::size_t repeat : {1, 3}) {
+      exchange(*transport, group.abort, true, repeat);
+      exchange(*transport, group.abort, false, repeat);
+    }
+  });
+}
+
+TEST_CASE("a rank alone meets nobody") {
+  const auto spec = GENERATE(from_range(specs()));
+  RankThreads group(spec, 1);
+  group.run([&](std::unique_ptr<Transport> transport) {
+    need(transport->ranks() == 1 && transport->rank() == 0, "place");
+    transport->progress();
+  });
+}
+
+TEST_CASE("many small messages go back and forth") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  group.run([&](std::unique_ptr<Transport> transport) {
+    const std::size_t me = transport->rank(), peer = 1 - me;
+    for (std::size_t i = 0; i < 300; ++i) {
+      const std::vector<std::byte> sent = message(me, peer, Channel::kRows, i, i % 50);
+      std::vector<std::byte> got(i % 50);
+      std::deque<Transfer> transfers(2);
+      transport->receive(peer, Channel::kRows, got, transfers[0]);
+      transport->send(peer, Channel::kRows, sent, transfers[1]);
+      progress_until_done(*transport, transfers, group.abort);
+      need(got == message(peer, me, Channel::kRows, i, i % 50), "message " + std::to_string(i));
+    }
+  });
+}
+
+TEST_CASE("a message of another length than expected is a lost peer") {
+  const auto spec = GENERATE(from_range(specs()));
+  const std::size_t size = GENERATE(0u, 10u, 30u, 300'000u);
+  CAPTURE(name(spec), size);
+  RankThreads group(spec, 2);
+  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> transport) {
+    std::vector<std::byte> bytes(transport->rank() == 0 ? size : 20);
+    std::deque<Transfer> transfers(1);
+    if (transport->rank() == 0)
+      transport->send(1, Channel::kRows, bytes, transfers[0]);
+    else
+      transport->receive(0, Channel::kRows, bytes, transfers[0]);
+    while (!group.abort && (transport->rank() == 0 || !transfers[0].done)) transport->progress();
+    need(transport->rank() == 0, "taken");
+  });
+  CHECK(outcomes[1].find("where 20 were expected") != std::string::npos);
+}
+
+TEST_CASE("a peer that left is lost to who waits for it") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> transport) {
+    if (transport->rank() == 0) return;
+    std::byte byte{};
+    std::deque<Transfer> transfers(1);
+    transport->receive(0, Channel::kRows, {&byte, 1}, transfers[0]);
+    for (;;) transport->progress();
+  });
+  CHECK(outcomes[0].empty());
+  CHECK(outcomes[1].find("rank 0") != std::string::npos);
+}
+
+TEST_CASE("what was sent before its sender left still arrives") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  group.run([&](std::unique_ptr<Transport> transport) {
+    std::vector<std::byte> bytes = message(0, 1, Channel::kTokens, 1, 40);
+    std::deque<Transfer> transfers(1);
+    if (transport->rank() == 0) {
+      transport->send(1, Channel::kTokens, bytes, transfers[0]);
+      transport->progress();
+      transport.reset();
+      std::fill(bytes.begin(), bytes.end(), std::byte{});
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::vector<std::byte> got(40);
+    transport->receive(0, Channel::kTokens, got, transfers[0]);
+    progress_until_done(*transport, transfers, group.abort);
+    need(got == bytes, "bytes");
+  });
+}
+
+TEST_CASE("a transport may end with transfers under way") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  group.run([&](std::unique_ptr<Transport> transport) {
+    std::vector<std::byte> sent(3'000'000), got(3'000'000);
+    std::deque<Transfer> transfers(2);
+    transport->send(1 - transport->rank(), Channel::kRows, sent, transfers[0]);
+    transport->receive(1 - transport->rank(), Channel::kTokens, got, transfers[1]);
+    for (int i = 0; i < 5; ++i) {
+      try {
+        transport->progress();
+      } catch (const PeerLost&) {
+      }
+    }
+    group.abort = true;
+    transport.reset();
+  });
+}
+
+TEST_CASE("a meeting refuses who is not of the epoch") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  const auto nothing = [](std::unique_ptr<Transport>) {};
+  const auto with = [&](auto change) {
+    const auto outcomes = group.outcomes(nothing, [&](Meeting& meeting) {
+      if (meeting.rank == 1) change(meeting);
+    });
+    group.abort = false;
+    return outcomes[0] + "|" + outcomes[1];
+  };
+  CHECK(with([](Meeting& meeting) { meeting.token = "a token of that group"; }).find("shows another token") != std::string::npos);
+  CHECK(with([](Meeting& meeting) { meeting.token.clear(); }).find("shows another token") != std::string::npos);
+  CHECK(with([](Meeting& meeting) { meeting.epoch = GroupEpoch{6}; }).find("is in epoch") != std::string::npos);
+  CHECK(with([](Meeting& meeting) { meeting.addresses.push_back(meeting.addresses[0]); }).find("of a group of") != std::string::npos);
+}
+
+TEST_CASE("a meeting is given up when asked to") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 1);
+  std::thread asker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    group.abort = true;
+  });
+  // The only other rank never comes: its address is this one's own.
+  const auto outcomes = group.outcomes([](std::unique_ptr<Transport>) {},
+                                       [](Meeting& meeting) {
+                                         meeting.addresses = {meeting.addresses[0], meeting.addresses[0]};
+                                       });
+  asker.join();
+  INFO(outcomes[0]);
+  CHECK_FALSE(outcomes[0].empty());
+}
+
+TEST_CASE("unknown transports are named, with those there are") {
+  const auto port = open_port({"carrier pigeon", "", nullptr});
+  REQUIRE_FALSE(port.ok());
+  CHECK(port.error().client_text.find("carrier pigeon") != std::string::npos);
+  CHECK(port.error().client_text.find("loopback") != std::string::npos);
+  CHECK(port.error().parameter == "transport");
+  CHECK_FALSE(open_port({"loopback", "", nullptr}).ok());
+}
