@@ -23,9 +23,10 @@ class Executor::State {
         sampling_(model, backend),
         sequences_(options.device_blocks),
         hidden_(model.config().hidden) {
-    const model::ModelConfig& config = model.config();
+    const model::ModelSlice& slice = model.slice();
     const bool spread = options.kv_format == kernels::KvFormat::kInt8;
-    kv_ = backend.make_kv_cache({config.layers, config.kv_heads, config.head_dim, options.device_blocks, options.kv_format, spread});
+    kv_ = backend.make_kv_cache(
+        {slice.layers.count, slice.kv_heads.count, model.config().head_dim, options.device_blocks, options.kv_format, spread});
     residency_.emplace(*kv_, KvResidency::usual_ahead(kernels::kv_block_bytes(kv_->shape())), backend.threads());
   }
 
@@ -56,8 +57,8 @@ class Executor::State {
     if (const std::size_t rows = build_rows(plan); rows > 0) {
       const kernels::Rows hidden = hidden_.rows(rows);
       model_.embed(tokens_, hidden);
-      runner_.run({row_runs_, rows, wanted_}, hidden, *kv_, plan.step, abort);
-      sampling_.run(plan.samples, positions_, hidden, sequences_, result);
+      const kernels::Rows wanted = runner_.run({row_runs_, rows, wanted_}, hidden, *kv_, plan.step, abort);
+      sampling_.run(plan.samples, positions_, wanted, sequences_, result);
     }
     backend_.synchronize();
     if (abort.load(std::memory_order_relaxed)) throw StepAborted();

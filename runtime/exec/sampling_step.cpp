@@ -27,29 +27,25 @@ void append(const plan::Sample& sample, const kernels::SampleResult& got, bool a
 }  // namespace
 
 SamplingStep::SamplingStep(model::Model& model, kernels::Backend& backend)
-    : model_(model),
-      backend_(backend),
-      padded_vocabulary_((model.config().vocabulary + 15) / 16 * 16),
-      gathered_(model.config().hidden),
-      logits_(padded_vocabulary_),
-      adjusted_(padded_vocabulary_) {}
+    : model_(model), backend_(backend), logits_(model.config().vocabulary), adjusted_(model.config().vocabulary) {}
 
-void SamplingStep::run(std::span<const plan::Sample> samples, std::span<const std::uint32_t> positions, kernels::Rows hidden,
+void SamplingStep::run(std::span<const plan::Sample> samples, std::span<const std::uint32_t> positions, kernels::Rows wanted,
                        SequenceTable& sequences, plan::ForwardResult& result) {
   order_.resize(samples.size());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return samples[a].row < samples[b].row; });
   results_.assign(samples.size(), {});
 
-  for (std::size_t first = 0; first < order_.size();) {
+  for (std::size_t first = 0, first_row = 0; first < order_.size();) {
     std::size_t last = first, rows = 0;
     for (; last < order_.size(); ++last) {
       const bool new_row = last == first || samples[order_[last]].row != samples[order_[last - 1]].row;
       if (new_row && rows == kLogitsRows) break;
       rows += new_row;
     }
-    run_batch(std::span(order_).subspan(first, last - first), samples, positions, hidden, sequences);
+    run_batch(std::span(order_).subspan(first, last - first), samples, positions, wanted.slice(first_row, rows), sequences);
     first = last;
+    first_row += rows;
   }
 
   const bool any_logprobs =
@@ -68,15 +64,10 @@ void SamplingStep::run(std::span<const plan::Sample> samples, std::span<const st
 }
 
 void SamplingStep::run_batch(std::span<const std::size_t> order, std::span<const plan::Sample> samples,
-                             std::span<const std::uint32_t> positions, kernels::Rows hidden, SequenceTable& sequences) {
+                             std::span<const std::uint32_t> positions, kernels::Rows wanted, SequenceTable& sequences) {
   // One row of logits for each distinct row, however many samples name it.
-  std::vector<std::size_t> rows;
-  for (const std::size_t index : order)
-    if (rows.empty() || rows.back() != samples[index].row) rows.push_back(samples[index].row);
-  const kernels::Rows gathered = gathered_.rows(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(hidden.row(rows[i]), hidden.width, gathered.row(i));
-  const kernels::Rows logits = logits_.rows(rows.size());
-  model_.logits(gathered, logits);
+  const kernels::Rows logits = logits_.rows(wanted.count);
+  model_.logits(wanted, logits);
   backend_.synchronize();
 
   std::size_t adjusted_count = 0;
@@ -85,15 +76,19 @@ void SamplingStep::run_batch(std::span<const std::size_t> order, std::span<const
 
   requests_.clear();
   std::size_t row = 0, next_adjusted = 0;
+  std::uint32_t row_in_batch = samples[order.front()].row;
   for (const std::size_t index : order) {
     const plan::Sample& sample = samples[index];
-    while (rows[row] != sample.row) ++row;
+    if (sample.row != row_in_batch) {
+      row_in_batch = sample.row;
+      ++row;
+    }
     const Sequence& sequence = sequences.at(sample.sequence);
     float* source = logits.row(row);
     if (draws(sample) && sequence.penalties.any()) {
       float* copy = adjusted.row(next_adjusted++);
-      std::copy_n(source, padded_vocabulary_, copy);
-      sample::apply_penalties(sequence.penalties, sequence.counts, {copy, model_.config().vocabulary});
+      std::copy_n(source, adjusted.width, copy);
+      sample::apply_penalties(sequence.penalties, sequence.counts, {copy, adjusted.width});
       source = copy;
     }
     requests_.push_back(request(sample, positions[sample.row], sequence, source));

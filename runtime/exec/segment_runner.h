@@ -5,21 +5,23 @@
 #pragma once
 #include "runtime/exec/executor.h"
 #include "runtime/model/model.h"
+#include "runtime/model/row_buffer.h"
 
 namespace troupe::exec {
 
 class SegmentRunner {
  public:
   SegmentRunner(model::Model& model, FaultHook fault_hook);
-  /// hidden [rows, width of the model]: embeddings in, residual stream behind the last segment out.
-  /// Throws StepAborted, or what the hook throws; then the contents of hidden and of the rows' K and V are void.
-  void run(const model::Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, StepNumber step, const std::atomic<bool>& abort);
+  /// hidden [rows, width of the model]: embeddings in. Returns the residual stream behind the last segment: of the wanted rows alone, where
+  /// the model narrows. Throws StepAborted, or what the hook throws; then the contents of hidden and of the rows' K and V are void.
+  kernels::Rows run(const model::Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, StepNumber step, const std::atomic<bool>& abort);
 
  private:
   void poll(StepNumber step, std::size_t segment, const std::atomic<bool>& abort) const;
 
   model::Model& model_;
   FaultHook fault_hook_;
+  model::RowBuffer narrowed_;  // the residual stream of wanted rows
 };
 
 }  // namespace troupe::exec

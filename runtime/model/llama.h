@@ -7,6 +7,6 @@ namespace troupe::model {
 
 Result<ModelConfig> read_llama_config(const weights::GgufFile& file);
 Result<std::unique_ptr<Model>> load_llama(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                          const LoadProgress& progress, weights::PackCache* cache);
+                                          const LoadProgress& progress, weights::PackCache* cache, const LoadPart& part);
 
 }  // namespace troupe::model

@@ -2,7 +2,9 @@
 #include "messages/error_reasons.h"
 #include "runtime/model/config_reader.h"
 #include "runtime/model/llama.h"
+#include "runtime/weights/format_table.h"
 
+#include <numeric>
 #include <string>
 
 namespace troupe::model {
@@ -29,6 +31,15 @@ void check_rope(ConfigReader& reader, const weights::GgufFile& file, const Model
   const auto scaling = file.text(reader.key("rope.scaling.type"));
   if (scaling && *scaling != "none")
     reader.fail_unsupported("rope.scaling.type", "'" + printable(*scaling) + "': context scaling is not supported");
+}
+
+/// Whole blocks of the storage format and whole groups of activations, in every layer.
+std::size_t unit_of_inputs(const weights::GgufFile& file, const ModelConfig& config, const std::string& name) {
+  std::size_t unit = 32;
+  for (std::size_t layer = 0; layer < config.layers; ++layer)
+    if (const weights::Tensor* tensor = file.find(std::string("blk.").append(std::to_string(layer)).append(".").append(name)))
+      unit = std::lcm(unit, weights::format_of(tensor->type).block_elements);
+  return unit;
 }
 
 }  // namespace
@@ -71,6 +82,8 @@ Result<ModelConfig> read_llama_config(const weights::GgufFile& file) {
     return file.bad("tokenizer.ggml.tokens",
                     std::to_string(tokens->size()) + " tokens, but token_embd.weight has " + std::to_string(config.vocabulary) + " rows");
   config.tied_embeddings = file.find("output.weight") == nullptr;
+  config.attended_unit = unit_of_inputs(file, config, "attn_output.weight");
+  config.ffn_unit = unit_of_inputs(file, config, "ffn_down.weight");
   return config;
 }
 

@@ -33,10 +33,10 @@ Result<ModelConfig> read_config(const weights::GgufFile& file) {
 }
 
 Result<std::unique_ptr<Model>> load_model(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                          const LoadProgress& progress, weights::PackCache* cache) {
+                                          const LoadProgress& progress, weights::PackCache* cache, const LoadPart& part) {
   auto row = find_architecture(*file);
   if (!row) return row.error();
-  return (*row)->load(std::move(file), backend, progress, cache);
+  return (*row)->load(std::move(file), backend, progress, cache, part);
 }
 
 }  // namespace troupe::model

@@ -13,7 +13,7 @@ struct Architecture {
   std::string_view help;  // one line
   Result<ModelConfig> (*read_config)(const weights::GgufFile& file);
   Result<std::unique_ptr<Model>> (*load)(std::shared_ptr<const weights::GgufFile> file, kernels::Backend& backend,
-                                         const LoadProgress& progress, weights::PackCache* cache);
+                                         const LoadProgress& progress, weights::PackCache* cache, const LoadPart& part);
 };
 std::span<const Architecture> architectures();
 /// By the file's general.architecture; an Error if the key is absent or no row has that name.

@@ -10,14 +10,15 @@ constexpr std::uint64_t kSpecRevision = 1;
 
 }  // namespace
 
-Hash128 numerics_id(const Hash128& content, kernels::WeightFormat weights, kernels::Activations activations, kernels::KvFormat kv) {
-  // The ISA is no part of it: all levels give the same bits. With more ranks or a codec their fields change from these.
-  constexpr std::uint64_t kTensorRanks = 1, kStages = 1;
+Hash128 numerics_id(const Hash128& content, kernels::WeightFormat weights, kernels::Activations activations, kernels::KvFormat kv,
+                    const base::ParallelShape& shape, std::string_view codec) {
+  // The ISA is no part of it: all levels give the same bits. Nor is how the head is cut, or which rows overlap.
   base::Hasher hasher;
   hasher.add("troupe numerics").add(content).add("cpu").add(kSpecRevision);
   hasher.add(static_cast<std::uint64_t>(activations)).add(static_cast<std::uint64_t>(kv));
   hasher.add(static_cast<std::uint64_t>(weights));
-  hasher.add(kTensorRanks).add(kStages).add("no codec");
+  hasher.add(std::uint64_t{shape.tensor_ranks}).add(std::uint64_t{shape.stages});
+  hasher.add(codec == "none" ? "no codec" : codec);
   return hasher.finish();
 }
 

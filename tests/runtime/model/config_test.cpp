@@ -161,7 +161,7 @@ TEST_CASE("Weights that are missing, misshapen or not understood are named", "[c
   const std::vector<float> values(4096, 0.25F);
   named(load(test::tiny_model({}).tensor("rope_freqs.weight", {8}, kernels::StorageType::kF32, std::span(values).first(8))),
         "rope_freqs.weight");
-  named(load(test::tiny_model({}).tensor("blk.1.attn_q.bias", {64}, kernels::StorageType::kF32, std::span(values).first(64))),
+  named(load(test::tiny_model({}).tensor("blk.1.attn_q.bias", {32}, kernels::StorageType::kF32, std::span(values).first(32))),
         "blk.1.attn_q.bias");
   // An output matrix of the wrong width, and one of the wrong height.
   named(load(test::tiny_model({}).tensor("output.weight", {32, 4}, kernels::StorageType::kF32, std::span(values).first(128))),

@@ -45,7 +45,7 @@ std::vector<float> run(Loaded& loaded, const std::vector<TokenId>& tokens, kerne
   REQUIRE(tokens.size() <= blocks.size() * kBlockTokens);
   auto kv = loaded.backend->make_kv_cache(
       {config.layers, config.kv_heads, config.head_dim, blocks.size(), format, format == kernels::KvFormat::kInt8});
-  model::RowBuffer hidden_buffer(config.hidden), addend_buffer(config.hidden), logits_buffer((config.vocabulary + 15) / 16 * 16);
+  model::RowBuffer hidden_buffer(config.hidden), addend_buffer(config.hidden), logits_buffer(config.vocabulary);
   const kernels::Rows hidden = hidden_buffer.rows(tokens.size()), addend = addend_buffer.rows(tokens.size());
   model.embed(tokens, hidden);
   const kernels::SequenceRows sequence{0, tokens.size(), 0, blocks.data()};
@@ -104,7 +104,6 @@ TEST_CASE("fp32 logits equal a forward pass in double", "[llama]") {
     const auto tokens = some_tokens(length, options.vocabulary);
     const auto got = run(loaded, tokens, kernels::KvFormat::kFp32);
     CHECK(error_of(got, test::reference_logits(*loaded.file, loaded.model->config(), tokens)) < 2e-5);
-    for (std::size_t i = options.vocabulary; i < got.size(); ++i) CHECK(got[i] < -1e29F);
   }
 }
 
