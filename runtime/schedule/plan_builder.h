@@ -30,7 +30,7 @@ struct PlanInFlight {
   StepLoad load;
   double limit_us = 0;      // stall budget that bound it; 0 = none
   bool at_limit = false;    // the stall budget cut a chunk of it
-  std::uint32_t ahead = 0;  // plans in flight when this one was sent
+  double ahead_us = 0;      // predicted time in one stage of the longest plan in flight when this one was sent
   std::uint32_t split = 0;  // as in the plan
   double share = 1;         // OverlapChoice::share
 };

@@ -33,7 +33,8 @@ bool Scheduler::State::plan_one(TimePoint now) {
   plan_prefill(builder);
   const OverlapChoice overlap = overlap_.choose(builder.note().runs);
   builder.overlap(overlap.split, overlap.share);
-  builder.note().ahead = static_cast<std::uint32_t>(in_flight_.size());
+  for (const PlanInFlight& ahead : in_flight_)
+    builder.note().ahead_us = std::max(builder.note().ahead_us, cost_.predict_us(ahead.load) * ahead.share);
   prefill_starved_ = prefill && builder.note().load.prefill_tokens == 0;
   last_step_ = builder.step();
   in_flight_.push_back(std::move(builder.note()));

@@ -8,8 +8,12 @@
 
 namespace troupe::schedule {
 
-/// One more than stages, so that the first has its next plan at hand when it has done one.
-std::uint32_t Scheduler::State::most_in_flight() const { return stages_ == 1 ? options_.plans_in_flight : stages_ + 1; }
+/// One more than stages, so that the first has its next plan at hand when it has done one. Not while streams run: the further plan would
+/// lie between two tokens of each.
+std::uint32_t Scheduler::State::most_in_flight() const {
+  if (stages_ == 1) return options_.plans_in_flight;
+  return streams() > 0 ? stages_ : stages_ + 1;
+}
 
 std::uint32_t Scheduler::State::streams() const {
   return static_cast<std::uint32_t>(
@@ -39,17 +43,20 @@ std::uint32_t Scheduler::State::most_prefill_rows() const {
   return static_cast<std::uint32_t>(std::ceil(prompts / plans));  // all alike: the longest decides
 }
 
-/// A plan that found stages empty took the time of each of them, one after the other; of the others only the last stage's shows.
+/// Time of a plan in one stage, of what the last stage took from the plan before to this one. Where each plan takes all stages the same
+/// time, they are done after the sum of their times and (stages - 1) times the longest; so one that is longer than all ahead of it, by d,
+/// makes the last stage wait (stages - 1) d.
 double Scheduler::State::stage_us(const PlanInFlight& note, std::uint32_t compute_us) const {
-  return static_cast<double>(compute_us) / (stages_ - std::min(note.ahead, stages_ - 1));
+  const double longer_us = std::max(compute_us - note.ahead_us, 0.0);
+  return compute_us - longer_us * (stages_ - 1) / stages_;
 }
 
 /// S - W - J of the stall promise: what one step may cost while streams run. At least 1 us, since 0 means unbound. A tenth is kept for what
-/// no step's time shows: threads of the client and of other programs on the same cores. With stages, all plans in flight lie between two
-/// tokens of a stream.
+/// no step's time shows: threads of the client and of other programs on the same cores. With stages, a stream's row has up to stages - 1
+/// plans ahead, and may have to go through stages that are empty but for them (as stage_us() says).
 double Scheduler::State::stall_limit_us() const {
   const double gap_us = options_.stall_budget_ms * 900.0 - delivery_.cost_us();
-  return std::max(stages_ == 1 ? gap_us : gap_us / most_in_flight(), 1.0);
+  return std::max(stages_ == 1 ? gap_us : gap_us / (2 * stages_ - 1), 1.0);
 }
 
 }  // namespace troupe::schedule

@@ -136,10 +136,20 @@ void FakeShard::apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool c
   }
 }
 
+/// What only ranks that work together notice.
+void FakeShard::check_group(const plan::ForwardPlan& plan) const {
+  check(plan.split == 0 || (ranks > 1 && plan.split < plan.tokens.size()), "split at row", plan.split);
+  if (stages == 1) return;
+  // The first stage would stand still until the last one has drawn it.
+  check(std::find(plan.tokens.begin(), plan.tokens.end(), plan::kLastToken) == plan.tokens.end(), "a row whose token is not yet drawn");
+  check(plans_.size() <= stages, "more plans in flight than stages and one more:", plans_.size() + 1);
+}
+
 void FakeShard::accept(const plan::ForwardPlan& plan) {
   check(plan.epoch == epoch_, "epoch", plan.epoch.value);
   check(plan.step.value == last_step_ + 1, "gap in steps", plan.step.value);
   check(!plan.runs.empty(), "nothing to run");
+  check_group(plan);
   apply_deltas(planned_, plan, true);
   Accepted accepted{plan, {}};
   const auto name = [&](BlockId block) {

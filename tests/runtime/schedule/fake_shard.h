@@ -65,6 +65,7 @@ class FakeShard {
   std::pair<std::uint64_t, std::uint16_t> owner(SequenceSlot slot) const;
   void fail_next_draw() { fail_draw_ = true; }
   std::uint32_t step_us = 500, row_us = 20;
+  std::uint32_t stages = 1, ranks = 1;  // of the group that this shard stands for
 
  private:
   struct Slot {
@@ -82,6 +83,7 @@ class FakeShard {
 
   void check(bool condition, const std::string& what, std::uint64_t value = 0) const;
   Slot& slot_of(Table& slots, SequenceSlot slot) const;
+  void check_group(const plan::ForwardPlan& plan) const;
   void apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool check_blocks) const;
   FakePosition& position(const Slot& slot, std::uint32_t index);
   std::uint64_t write_row(Slot& slot, std::uint32_t index, TokenId token);

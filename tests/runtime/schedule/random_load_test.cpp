@@ -17,6 +17,7 @@ struct Load {
   std::uint32_t token_budget = 48;
   std::uint32_t max_sequences = 6;
   std::uint32_t plans_in_flight = 2;
+  std::uint32_t stages = 1, tensor_ranks = 1;
   bool losses = true;
   bool below = false;  // tiers below the device
 };
@@ -25,6 +26,8 @@ class RandomLoad {
  public:
   RandomLoad(std::string policy, const Load& load, std::uint64_t seed) : load_(load), random_(seed), harness_(options(policy, load)) {
     harness_.leases_in_parts = seed % 2 == 0;
+    harness_.stages = load.stages;
+    harness_.tensor_ranks = load.tensor_ranks;
     if (!load.below) return;
     TiersBelow& below = harness_.below();
     below.seed(seed);
@@ -79,6 +82,7 @@ class RandomLoad {
     options.min_chunk = 8;
     options.max_sequences = load.max_sequences;
     options.plans_in_flight = load.plans_in_flight;
+    if (load.tensor_ranks > 1) options.overlap = "always";
     options.window_from = 4;
     options.max_queued_requests = 12;
     options.eos = {kEos};
@@ -196,6 +200,24 @@ TEST_CASE("random load with one row a step, one plan or four in flight") {
     }
 }
 
+TEST_CASE("random load over stages and tensor ranks") {
+  for (const PolicyRow& policy : policy_table())
+    for (std::uint32_t stages : {1U, 2U, 3U})
+      for (std::uint32_t tensor_ranks : {1U, 2U}) {
+        Load load;
+        load.requests = 50;
+        load.stages = stages;
+        load.tensor_ranks = tensor_ranks;
+        load.below = stages == 2;
+        load.blocks = stages == 3 ? 16 : 40;
+        INFO("policy " << policy.name << ", stages " << stages << ", tensor ranks " << tensor_ranks);
+        RandomLoad run(std::string(policy.name), load, 71 + stages * 2 + tensor_ranks);
+        REQUIRE_NOTHROW(run.run());
+        const SchedulerStats stats = run.harness().scheduler().stats();
+        CHECK((stats.overlapped_steps > 0) == (tensor_ranks > 1));
+      }
+}
+
 TEST_CASE("long random load", "[.slow]") {
   Load load;
   load.requests = 600;
@@ -205,7 +227,10 @@ TEST_CASE("long random load", "[.slow]") {
   for (const PolicyRow& policy : policy_table())
     for (std::uint64_t seed = 100; seed < 140; ++seed) {
       INFO("policy " << policy.name << ", seed " << seed);
-      RandomLoad whole(std::string(policy.name), seed % 2 == 0 ? load : tiny, seed);
+      Load chosen = seed % 2 == 0 ? load : tiny;
+      chosen.stages = 1 + seed / 2 % 3;
+      chosen.tensor_ranks = 1 + seed / 6 % 2;
+      RandomLoad whole(std::string(policy.name), chosen, seed);
       REQUIRE_NOTHROW(whole.run());
     }
 }

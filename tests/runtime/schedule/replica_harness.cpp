@@ -47,7 +47,11 @@ void ReplicaHarness::ready(std::uint32_t blocks, std::uint32_t context) {
   serving_ = true;
   shard_.enter_epoch(epoch_, blocks);
   ledger_.clear();
-  scheduler_.on_group_ready({epoch_, blocks, context, 1, 0, disk_read_us}, now_);
+  shard_.stages = stages;
+  shard_.ranks = stages * tensor_ranks;
+  sent_.clear();
+  stage_free_.assign(stages, now_);
+  scheduler_.on_group_ready({epoch_, blocks, context, shard_.ranks, 0, disk_read_us, stages, speed}, now_);
   pump();
 }
 
@@ -100,7 +104,8 @@ void ReplicaHarness::pump() {
   for (auto& plan : output.plans) {
     require(plan.epoch == epoch_, "plan of another epoch");
     shard_.accept(plan);
-    require(shard_.plans_in_flight() <= options_.plans_in_flight, "too many plans in flight");
+    sent_.push_back(now_);
+    require(stages > 1 || shard_.plans_in_flight() <= options_.plans_in_flight, "too many plans in flight");
     require(plan.tokens.size() <= options_.token_budget, "plan beyond the token budget");
     plans_.push_back(std::move(plan));
   }
@@ -206,10 +211,24 @@ bool ReplicaHarness::reply_step() {
   return true;
 }
 
+/// With stages the last one's time is told, waits for the others included.
+plan::ForwardResult ReplicaHarness::run_plan() {
+  plan::ForwardResult result = shard_.run_next();
+  const TimePoint begin = std::max(sent_.front(), stage_free_.back());
+  TimePoint end = sent_.front();
+  sent_.pop_front();
+  if (stages == 1) return result;
+  for (TimePoint& free : stage_free_) free = end = std::max(end, free) + std::chrono::microseconds(result.compute_us);
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
+  result.wait_us = static_cast<std::uint32_t>(took) - result.compute_us;
+  result.compute_us = static_cast<std::uint32_t>(took);
+  return result;
+}
+
 bool ReplicaHarness::shard_step() {
   if (!shard_.has_plan()) return false;
-  const plan::ForwardResult result = shard_.run_next();
-  const TimePoint end = now_ + std::chrono::microseconds(result.compute_us);
+  const plan::ForwardResult result = run_plan();
+  const TimePoint end = stages == 1 ? now_ + std::chrono::microseconds(result.compute_us) : std::max(now_, stage_free_.back());
   for (int wakes = 0; wake_at_ && *wake_at_ <= end; ++wakes) {
     require(wakes < 10000, "woken for nothing");
     now_ = std::max(now_, *wake_at_);
@@ -225,7 +244,8 @@ bool ReplicaHarness::shard_step() {
 bool ReplicaHarness::move_step(bool any) {
   if (!below_.moving()) return false;
   advance_time(std::chrono::microseconds(below_.move_us()));
-  scheduler_.on_moves_finished(below_.move(shard_, any), now_);
+  const plan::MovesFinished finished = below_.move(shard_, any);
+  for (std::uint32_t rank = 0; rank < shard_.ranks; ++rank) scheduler_.on_moves_finished(finished, now_);
   pump();
   return true;
 }

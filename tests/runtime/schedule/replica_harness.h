@@ -72,7 +72,9 @@ class ReplicaHarness {
   GroupEpoch epoch() const { return epoch_; }
   TimePoint now() const { return now_; }
   std::uint32_t context() const { return context_; }
-  std::uint32_t disk_read_us = 0;  // told with the next ready()
+  std::uint32_t disk_read_us = 0;              // these are told with the next ready()
+  std::uint32_t stages = 1, tensor_ranks = 1;  // a plan goes through the stages one after the other, as fast as the shard says for each
+  GroupSpeed speed;
   std::uint32_t blocks() const { return blocks_; }
 
   bool leases_in_parts = false;  // as where a write-down holds some of the blocks
@@ -81,6 +83,7 @@ class ReplicaHarness {
   using ToTier = std::variant<kv::Match, kv::LeaseBlocks, kv::PublishBlocks, kv::ReleaseBlocks, kv::LoadFinished>;
   using ToScheduler = std::variant<kv::PrefixMatched, kv::BlocksLeased>;
   void pump();
+  plan::ForwardResult run_plan();
   void take(const TokensGenerated& message);
   void take(const PromptScored& message);
 
@@ -96,6 +99,8 @@ class ReplicaHarness {
   std::vector<ReplicaLoad> loads_;
   std::map<std::uint64_t, RequestOutcome> outcomes_;
   std::optional<TimePoint> wake_at_;
+  std::deque<TimePoint> sent_;         // of plans in flight, where there are stages
+  std::vector<TimePoint> stage_free_;  // when each is done with all plans so far
   TimePoint now_{std::chrono::seconds(1000)};
   GroupEpoch epoch_;
   std::uint32_t context_ = 0, blocks_ = 0;
