@@ -114,6 +114,11 @@ class ModelWriter {
       matrix(prefix + "ffn_gate.weight", options_.ffn, options_.hidden, 1.5F);
       matrix(prefix + "ffn_up.weight", options_.ffn, options_.hidden, 1.5F);
       matrix(prefix + "ffn_down.weight", options_.hidden, options_.ffn, 4.0F);
+      if (!options_.biases) continue;
+      bias(prefix + "attn_q.bias", q);
+      for (const char* name : {"attn_k.bias", "attn_v.bias"}) bias(prefix + name, kv);
+      for (const char* name : {"ffn_gate.bias", "ffn_up.bias"}) bias(prefix + name, options_.ffn);
+      for (const char* name : {"attn_output.bias", "ffn_down.bias"}) bias(prefix + name, options_.hidden);
     }
     norm("output_norm.weight");
     if (!options_.tied) embedding("output.weight", embedding_type);
@@ -125,6 +130,10 @@ class ModelWriter {
     std::vector<float> values(options_.hidden);
     for (float& value : values) value = 1.0F + 0.1F * random_.normal();
     writer_.tensor(name, {options_.hidden}, StorageType::kF32, values);
+  }
+
+  void bias(const std::string& name, std::size_t length) {
+    writer_.tensor(name, {length}, StorageType::kF32, random_matrix(1, length, 0.5F));
   }
 
   /// `gain`: deviation of the outputs for inputs of deviation 1.

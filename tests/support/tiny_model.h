@@ -25,6 +25,7 @@ struct TinyModelOptions {
   std::optional<kernels::StorageType> embedding_type;       // of the embedding (and an untied head); absent: `type`
   std::uint64_t seed = 1;
   bool tied = true;
+  bool biases = false;  // of all products of the layers
   std::string file_name = "tiny.gguf";
 };
 

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <set>
 
 using namespace troupe;
 
@@ -93,6 +94,7 @@ TEST_CASE("fp32 logits equal a forward pass in double", "[llama]") {
     options.head_dim = 32;
     options.vocabulary = 301;
   }
+  SECTION("biases") { options.biases = true; }
   SECTION("float weights") { options.type = kernels::StorageType::kF16; }
   SECTION("8 bit weights") { options.type = kernels::StorageType::kQ8_0; }
   SECTION("4 bit weights without minimum") { options.type = kernels::StorageType::kQ4_0; }
@@ -145,4 +147,13 @@ TEST_CASE("The numerics id tells apart what may change a token", "[llama]") {
   CHECK(id != model::numerics_id(content, kernels::WeightFormat::kInt8Channel, Activations::kInt8Group32, KvFormat::kInt8));
   CHECK(id != model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kFp32, KvFormat::kInt8));
   CHECK(id != model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kFp32));
+  CHECK(id == Hash128{0xae1457488d409693, 0xbc9723a976983c4d});  // names what is on disks: changes with the arithmetic alone
+
+  const auto of_group = [&](std::uint16_t tensor_ranks, std::uint16_t stages, std::string_view codec) {
+    return model::numerics_id(content, kernels::WeightFormat::kFile, Activations::kInt8Group32, KvFormat::kInt8, {tensor_ranks, stages},
+                              codec);
+  };
+  CHECK(of_group(1, 1, "none") == id);
+  const std::set<Hash128> ids{id, of_group(2, 1, "bf16"), of_group(1, 2, "bf16"), of_group(2, 2, "bf16"), of_group(2, 1, "int8")};
+  CHECK(ids.size() == 5);
 }

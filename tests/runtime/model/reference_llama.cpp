@@ -77,11 +77,24 @@ Vector attend(const Vector& q, const std::vector<Vector>& keys, const std::vecto
   return out;
 }
 
+/// A product of the file: W x + b, with b zero where the file has none.
+struct Linear {
+  Matrix weight, bias;
+  Linear(const weights::GgufFile& file, const std::string& name) : weight(read(file, name + ".weight")) {
+    if (file.find(name + ".bias") != nullptr) bias = read(file, name + ".bias");
+  }
+  Vector of(const Vector& x) const {
+    Vector y = weight.times(x);
+    for (std::size_t i = 0; i < bias.values.size(); ++i) y[i] += static_cast<double>(bias.values[i]);
+    return y;
+  }
+};
+
 Vector mlp(const weights::GgufFile& file, const std::string& prefix, const Vector& x) {
-  const Vector gate = read(file, prefix + "ffn_gate.weight").times(x);
-  Vector up = read(file, prefix + "ffn_up.weight").times(x);
+  const Vector gate = Linear(file, prefix + "ffn_gate").of(x);
+  Vector up = Linear(file, prefix + "ffn_up").of(x);
   for (std::size_t i = 0; i < up.size(); ++i) up[i] *= gate[i] / (1 + std::exp(-gate[i]));
-  return read(file, prefix + "ffn_down.weight").times(up);
+  return Linear(file, prefix + "ffn_down").of(up);
 }
 
 }  // namespace
@@ -97,19 +110,19 @@ std::vector<double> reference_logits(const weights::GgufFile& file, const model:
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     const std::string prefix = "blk." + std::to_string(layer) + ".";
     const Matrix attention_norm = read(file, prefix + "attn_norm.weight"), mlp_norm = read(file, prefix + "ffn_norm.weight");
-    const Matrix wq = read(file, prefix + "attn_q.weight"), wk = read(file, prefix + "attn_k.weight");
-    const Matrix wv = read(file, prefix + "attn_v.weight"), wo = read(file, prefix + "attn_output.weight");
+    const Linear q_of(file, prefix + "attn_q"), k_of(file, prefix + "attn_k"), v_of(file, prefix + "attn_v");
+    const Linear output(file, prefix + "attn_output");
     std::vector<Vector> keys, values;
     for (std::size_t t = 0; t < tokens.size(); ++t) {
       const Vector x = norm(hidden[t], attention_norm, eps);
-      Vector q = wq.times(x);
-      keys.push_back(wk.times(x));
-      values.push_back(wv.times(x));
+      Vector q = q_of.of(x);
+      keys.push_back(k_of.of(x));
+      values.push_back(v_of.of(x));
       for (std::size_t head = 0; head < config.q_heads; ++head)
         rotate(q.data() + head * config.head_dim, config.head_dim, config.rope_base, t);
       for (std::size_t head = 0; head < config.kv_heads; ++head)
         rotate(keys.back().data() + head * config.head_dim, config.head_dim, config.rope_base, t);
-      add(hidden[t], wo.times(attend(q, keys, values, config)));
+      add(hidden[t], output.of(attend(q, keys, values, config)));
       add(hidden[t], mlp(file, prefix, norm(hidden[t], mlp_norm, eps)));
     }
   }
