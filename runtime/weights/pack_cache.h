@@ -22,7 +22,8 @@ class PackCache {
   /// Files of packed weights in a folder, at most; those used last are kept.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
 
-  /// Looks for the file of this content and layout. Without a folder nothing is found or written.
+  /// Looks for the file of this content and layout; `layout` also tells parts of a model apart (model::part_name). Without a folder nothing
+  /// is found or written.
   PackCache(base::CacheFolder folder, const Hash128& content, const std::string& layout);
   /// Waits for the writer of a small file, so that short runs leave one, too; stops that of a large one, which is dropped.
   ~PackCache();

@@ -183,8 +183,7 @@ TEST_CASE("Addends of the ranks sum to those of the whole model", "[slices]") {
 TEST_CASE("Every storage format and every kind of activations can be cut", "[slices]") {
   for (const kernels::StorageType type : kernels::kAllStorageTypes) {
     test::TinyModelOptions options = shape(8, 4, 64);
-    options.hidden = 256;
-    options.ffn = 768;
+    options.ffn = 512;  // with Q6_K, two blocks
     options.layers = 1;
     options.type = type;
     CAPTURE(static_cast<int>(type));
@@ -242,6 +241,28 @@ TEST_CASE("A rank reads its part of the file and no more", "[slices]") {
       CHECK(read < total + 100);  // the size of what tells it varies
       CHECK(read > total - 100);
     }
+}
+
+TEST_CASE("Each rank keeps packed weights of its own, and takes none of another's", "[slices]") {
+  const auto folder = test::scratch_folder() / "packed_slices";
+  std::filesystem::remove_all(folder);
+  const auto file = open_model(shape(4, 2, 32));
+  const auto backend = make_backend(kernels::Activations::kInt8Group32);
+  // Returns whether all was there.
+  const auto start = [&](const model::LoadPart& part, const std::string& layout) {
+    weights::PackCache cache(base::CacheFolder(folder), {1, 2}, layout);
+    auto model = model::load_model(file, *backend, {}, &cache, part);
+    REQUIRE(model.ok());
+    const bool complete = cache.complete();
+    cache.write_in_background();
+    cache.finish();
+    return complete;
+  };
+  const std::vector<model::LoadPart> parts{{}, part_of(2, 1, 0), part_of(2, 1, 1), part_of(1, 2, 1)};
+  for (const auto& part : parts) CHECK_FALSE(start(part, backend->pack_layout() + model::part_name(part)));
+  for (const auto& part : parts) CHECK(start(part, backend->pack_layout() + model::part_name(part)));
+  // Also where one file is meant for all: a part is another matrix than the whole or another part.
+  for (const auto& part : {parts[0], parts[1], parts[2], parts[1]}) CHECK_FALSE(start(part, "one for all"));
 }
 
 TEST_CASE("A model that cannot be cut so is refused before anything is read", "[slices]") {
