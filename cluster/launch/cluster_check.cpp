@@ -1,0 +1,194 @@
+// See cluster_check.h.
+#include "cluster/launch/cluster_check.h"
+
+#include "cluster/launch/rank_placement.h"
+#include "cluster/link/certificates.h"
+#include "messages/error_reasons.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+namespace troupe::cluster::launch {
+namespace {
+
+/// "a.toml:3: replica.codec" of a key, or the option's name where there is no file; `rank`: of the node that has it.
+struct Places {
+  std::function<std::string(std::string_view key)> key;
+  std::function<std::string(std::size_t rank, std::string_view key)> node;
+};
+
+std::string gibibytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+class Check {
+ public:
+  Check(CheckedCluster& out, const Options& options, const HostView& host, Places places)
+      : out_(out), options_(options), host_(host), places_(std::move(places)) {}
+
+  void model() {
+    if (options_.model.empty()) return fault(places_.key("replica.model"), "is missing: the GGUF file to serve");
+    const auto facts = read_model_facts(options_.model);
+    if (!facts) return fault(places_.key("replica.model"), facts.error().client_text);
+    for (const std::string& problem : facts->problems) fault(places_.key("replica.model"), problem);
+    if (!facts->config) return;
+    auto needs = rank_needs(*facts, options_, host_.memory_bytes);
+    if (!needs) return fault(places_.key(needs.error().parameter), needs.error().client_text);
+    out_.needs = std::move(*needs);
+    std::uint64_t weights = 0, kv = options_.host_cache;
+    for (const RankNeeds& rank : out_.needs) {
+      weights += rank.weight_bytes;
+      kv += rank.kv_bytes;
+    }
+    if (weights + kv > host_.memory_bytes)
+      fault(places_.key("replica.model"), "needs about " + gibibytes(weights) + " for weights and " + gibibytes(kv) +
+                                              " for keys and values on this host, which has " + gibibytes(host_.memory_bytes) +
+                                              "; take a smaller model or set kv-memory");
+  }
+
+  void data_plane() {
+    for (std::size_t rank = 0; rank < out_.plan.ranks.size(); ++rank) {
+      const RankPlan& plan = out_.plan.ranks[rank];
+      if (!told_.emplace(plan.network_namespace, plan.interface).second) continue;
+      const auto interfaces = host_.interfaces(plan.network_namespace);
+      if (!interfaces) {
+        fault(places_.node(rank, "namespace"), interfaces.error().client_text);
+        continue;
+      }
+      if (plan.interface.empty()) continue;
+      const auto found =
+          std::find_if(interfaces->begin(), interfaces->end(), [&](const NetworkInterface& one) { return one.name == plan.interface; });
+      std::string names;
+      for (const NetworkInterface& one : *interfaces) names += (names.empty() ? "" : ", ") + one.name;
+      const std::string where = plan.network_namespace.empty() ? "here" : "in namespace " + plan.network_namespace;
+      if (found == interfaces->end())
+        fault(places_.node(rank, "interface"), "there is no network interface " + plan.interface + " " + where + "; there is " + names);
+      else if (found->default_route && !options_.allow_default_route)
+        fault(places_.node(rank, "interface"),
+              plan.interface + " also has the default route " + where +
+                  ", so others may reach it, and what ranks exchange is neither encrypted nor checked; name an interface of a trusted "
+                  "network, or say that this is one: allow_default_route");
+    }
+  }
+
+  void listen(const std::string& place, const std::string& address, std::uint64_t port) {
+    if (const auto status = host_.can_listen(address, static_cast<std::uint16_t>(port)); !status)
+      fault(place, "port " + std::to_string(port) + " of " + address + " cannot be listened on: " + status.error().client_text);
+  }
+
+  void certificates(const ClusterFile& file) {
+    if (file.tls_ca.empty() || file.tls_cert.empty() || file.tls_key.empty()) return;
+    std::set<std::tuple<std::string, std::string>> seen;
+    const auto read = [&](const CertificateFiles& files) {
+      if (!seen.emplace(files.certificate, files.key).second) return;
+      constexpr std::string_view kDashes = "--";  // it is no option here
+      const auto certificate = link::NodeCertificate::read(files.authority, files.certificate, files.key, "file");
+      if (certificate) return;
+      std::string text = certificate.error().client_text;
+      if (text.starts_with(kDashes)) text.erase(0, kDashes.size());
+      const auto about = [&](const std::string& path) { return text.find(path) != text.npos; };
+      fault(file.place(about(files.authority) ? "control.tls_ca" : about(files.key) ? "control.tls_key" : "control.tls_cert"), text);
+    };
+    read(out_.plan.gateway_certificate);
+    for (const RankPlan& rank : out_.plan.ranks) read(rank.certificate);
+  }
+
+  void notes() {
+    std::set<std::uint16_t> used;
+    for (const RankPlan& rank : out_.plan.ranks) used.insert(rank.cores.begin(), rank.cores.end());
+    if (out_.plan.ranks.size() > used.size())
+      out_.notes.push_back(std::to_string(out_.plan.ranks.size()) + " ranks share " + std::to_string(used.size()) +
+                           " cores: fewer ranks would be faster");
+  }
+
+  void fault(const std::string& place, const std::string& what) { out_.faults.push_back(place + ": " + what); }
+
+ private:
+  CheckedCluster& out_;
+  const Options& options_;
+  const HostView& host_;
+  const Places places_;
+  std::set<std::pair<std::string, std::string>> told_;
+};
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+/// What only a file can say about networks.
+void check_addresses(const ClusterFile& file, const HostView& host, CheckedCluster& out) {
+  const auto has = [](const std::vector<NetworkInterface>& interfaces, const std::string& address) {
+    return std::find_if(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& one) {
+      return std::find(one.addresses.begin(), one.addresses.end(), address) != one.addresses.end();
+    });
+  };
+  for (const ClusterNode& node : file.nodes) {
+    if (!node.network_namespace.empty() && is_loopback(file.control_address))
+      out.faults.push_back(file.place(node, "node.namespace") +
+                           ": 127.0.0.1 is another one in a namespace of its own; set control.address to "
+                           "an address of this host that is reached from there");
+    if (node.address.empty()) continue;
+    const auto interfaces = host.interfaces(node.network_namespace);
+    if (!interfaces) continue;  // told with the data plane
+    if (has(*interfaces, node.address) == interfaces->end())
+      out.faults.push_back(file.place(node, "node.address") + ": " + node.address +
+                           " is no address of this host; nodes on other hosts come later");
+  }
+}
+
+/// A node's address names its interface where nothing else does.
+void name_interfaces(const ClusterFile& file, const HostView& host, ClusterPlan& plan) {
+  for (const ClusterNode& node : file.nodes) {
+    if (node.address.empty()) continue;
+    const auto interfaces = host.interfaces(node.network_namespace);
+    for (RankPlan& rank : plan.ranks) {
+      if (!interfaces || !rank.interface.empty() || (rank.node != node.name && !rank.node.starts_with(node.name + "."))) continue;
+      for (const NetworkInterface& one : *interfaces)
+        if (std::find(one.addresses.begin(), one.addresses.end(), node.address) != one.addresses.end()) rank.interface = one.name;
+    }
+  }
+}
+
+}  // namespace
+
+CheckedCluster check_cluster(const ClusterFile& file, const Options& options, const HostView& host) {
+  CheckedCluster out;
+  out.plan = plan_of_file(file, options, host.cores, out.faults);
+  const auto of_rank = [&](std::size_t rank, std::string_view key) {
+    const std::string& name = out.plan.ranks[rank].node;
+    for (const ClusterNode& node : file.nodes)
+      if (!node.is_gateway() && (node.name == name || name.starts_with(node.name + ".")) && node.lines.contains(key))
+        return file.place(node, "node." + std::string(key));
+    return file.place("data_plane." + std::string(key));
+  };
+  name_interfaces(file, host, out.plan);
+  Check check(out, options, host, {[&](std::string_view key) { return file.place(key); }, of_rank});
+  check.model();
+  check_addresses(file, host, out);
+  check.data_plane();
+  for (const std::string& address : options.hosts) check.listen(file.place("serve.port"), address, options.port);
+  check.listen(file.place("control.port"), file.control_address, file.control_port);
+  if (file.control_port != 0 && file.control_port == options.port)
+    check.fault(file.place("control.port"), "is serve.port, too; the two are different ports");
+  check.certificates(file);
+  check.notes();
+  return out;
+}
+
+CheckedCluster check_options(const Options& options, const HostView& host) {
+  CheckedCluster out;
+  out.plan = plan_of_options(options, host.cores);
+  const auto option = [](std::string_view key) {
+    if (key == "replica.tensor_parallel") return std::string("--tensor-parallel");
+    return std::string(key == "replica.pipeline_parallel" ? "--pipeline-parallel" : "MODEL");
+  };
+  Check check(out, options, host, {option, [](std::size_t, std::string_view) { return std::string("--data-interface"); }});
+  check.model();
+  check.data_plane();
+  check.notes();
+  return out;
+}
+
+}  // namespace troupe::cluster::launch
