@@ -87,8 +87,8 @@ class LoopbackTransport final : public Transport {
       }
       const std::span<const std::byte> bytes = line.front()->bytes;
       if (bytes.size() != wanted.front().bytes.size())
-        throw PeerLost("rank " + std::to_string(peer) + " sent " + std::to_string(bytes.size()) + " bytes where " +
-                       std::to_string(wanted.front().bytes.size()) + " were expected");
+        throw PeerLost("rank " + std::to_string(peer) + " sent another length where " + std::to_string(wanted.front().bytes.size()) +
+                       " were expected");
       if (!bytes.empty()) std::memcpy(wanted.front().bytes.data(), bytes.data(), bytes.size());
       line.front()->taken = true;
       end(*wanted.front().transfer);

@@ -27,7 +27,6 @@ struct PeerLost : std::runtime_error {
 struct Transfer {
   bool done = true;
   std::chrono::steady_clock::time_point done_at;  // as progress() noticed
-  void* request = nullptr;                        // the transport's
   Transfer() = default;
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;

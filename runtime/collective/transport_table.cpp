@@ -2,6 +2,7 @@
 
 #include "messages/error_reasons.h"
 #include "runtime/collective/loopback_transport.h"
+#include "runtime/collective/ucx_transport.h"
 
 #include <string>
 
@@ -9,6 +10,7 @@ namespace troupe::collective {
 namespace {
 constexpr TransportRow kRows[] = {
     {"loopback", "ranks that are threads of one process", open_loopback_port},
+    {"ucx", "ranks that are processes: shared memory on one host, TCP over a named interface", open_ucx_port},
 };
 }  // namespace
 

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
 # Pattern of an outside header -> where it may be named.
 OUTSIDE = {
     r"caf/": r"^(actors/|cluster/|gateway/gateway_actor\.|messages/caf_types\.h|tests/)",
-    r"ucp/": r"^runtime/collective/ucx_",
+    r"uc[ps]/": r"^runtime/collective/ucx_",
     r"uv\.h": r"^(gateway/|tests/gateway/)",
     r"sqlite3\.h": r"^runtime/session/sqlite\.h$",
     r"spdlog/": r"^runtime/base/log\.cpp$",
@@ -35,7 +35,7 @@ OUTSIDE = {
     r"CLI/": r"^cluster/",
     r"toml\+\+/": r"^cluster/",
     r"wslay/": r"^(gateway/ws_session|tests/)",
-    r"openssl/": r"^(runtime/base/|gateway/|tests/)",
+    r"openssl/": r"^(runtime/base/|gateway/|cluster/link/|tests/)",
     r"prometheus/": r"^runtime/base/metrics\.cpp$",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
