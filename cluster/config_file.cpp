@@ -1,10 +1,10 @@
 // The config file: flat TOML whose keys are the names of the option table.
 #include "cluster/option_hint.h"
 #include "cluster/option_sources.h"
+#include "cluster/toml_values.h"
 #include "messages/error_reasons.h"
 
 #include <fstream>
-#include <sstream>
 #include <toml++/toml.h>
 
 namespace troupe::cluster {
@@ -14,19 +14,6 @@ constexpr std::size_t kMaxFileBytes = 1 << 20;  // a device or a wrong file woul
 
 Error bad_file(const std::string& place, const std::string& what) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, place + ": " + what);
-}
-
-/// The text a user would have written on the command line; an Error for tables, dates and other kinds that no option has.
-Result<std::string> scalar_text(const toml::node& node, const std::string& place) {
-  if (auto text = node.value_exact<std::string>()) return *text;
-  if (auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
-  if (auto flag = node.value_exact<bool>()) return std::string(*flag ? "true" : "false");
-  if (auto real = node.value_exact<double>()) {
-    std::ostringstream text;
-    text << *real;
-    return text.str();
-  }
-  return bad_file(place, "must be a text, a number, true or false");
 }
 
 }  // namespace
@@ -45,22 +32,7 @@ Status apply_config_text(Options& options, std::string_view text, const std::str
     if (row == nullptr || row->no_file)
       return bad_file(place, "no such key" + option_hint(key_text, kAll, "") +
                                  " (the keys are the options of 'troupe serve --help' without the dashes before them)");
-    clear_option(options, *row);
-    options.sources[std::string(row->name)] = OptionSource::kFile;
-    const toml::array* items = node.as_array();
-    if (items != nullptr && !std::holds_alternative<std::vector<std::string> Options::*>(row->field))
-      return bad_file(place, "takes one value, not a list");
-    if (items == nullptr) {
-      auto value = scalar_text(node, place);
-      if (!value) return value.error();
-      if (auto status = set_option(options, *row, *value, place); !status) return status;
-      continue;
-    }
-    for (const toml::node& item : *items) {
-      auto value = scalar_text(item, place);
-      if (!value) return value.error();
-      if (auto status = set_option(options, *row, *value, place); !status) return status;
-    }
+    if (auto status = set_option(options, *row, node, place); !status) return status;
   }
   return ok_status();
 }

@@ -1,5 +1,7 @@
 // The rows. See option_table.h.
 #include "cluster/option_table.h"
+#include "runtime/collective/codec_table.h"
+#include "runtime/collective/transport_table.h"
 #include "runtime/schedule/policy_table.h"
 
 #include <algorithm>
@@ -11,6 +13,20 @@ namespace {
 std::vector<std::string_view> policy_names() {
   std::vector<std::string_view> names;
   for (const schedule::PolicyRow& row : schedule::policy_table()) names.push_back(row.name);
+  return names;
+}
+
+std::vector<std::string_view> codec_names() {
+  std::vector<std::string_view> names = {"auto"};
+  for (const collective::CodecRow& row : collective::codecs()) names.push_back(row.name);
+  return names;
+}
+
+/// Between processes.
+std::vector<std::string_view> transport_names() {
+  std::vector<std::string_view> names;
+  for (const collective::TransportRow& row : collective::transports())
+    if (row.name != "loopback") names.push_back(row.name);
   return names;
 }
 
@@ -235,7 +251,7 @@ std::span<const OptionRow> option_table() {
       {.name = "codec",
        .unit = "text",
        .field = &Options::codec,
-       .choices = {"auto", "fp32", "bf16", "int8", "int8-g32", "int6", "int4"},
+       .choices = codec_names(),
        .help =
            "What rows travel as between ranks; part of the arithmetic. auto: fp32, bf16 or int8, as measured at the first start and then "
            "kept in --cache-dir",
@@ -255,7 +271,7 @@ std::span<const OptionRow> option_table() {
       {.name = "transport",
        .unit = "text",
        .field = &Options::transport,
-       .choices = {"ucx"},
+       .choices = transport_names(),
        .help = "How ranks exchange rows: ucx is shared memory within a host, else RDMA or TCP",
        .commands = kServe},
       {.name = "data-interface",

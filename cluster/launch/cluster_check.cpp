@@ -2,13 +2,13 @@
 #include "cluster/launch/cluster_check.h"
 
 #include "cluster/launch/rank_placement.h"
-#include "cluster/link/certificates.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/small_file.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 namespace troupe::cluster::launch {
 namespace {
@@ -81,20 +81,22 @@ class Check {
   }
 
   void certificates(const ClusterFile& file) {
-    if (file.tls_ca.empty() || file.tls_cert.empty() || file.tls_key.empty()) return;
-    std::set<std::tuple<std::string, std::string>> seen;
-    const auto read = [&](const CertificateFiles& files) {
-      if (!seen.emplace(files.certificate, files.key).second) return;
-      constexpr std::string_view kDashes = "--";  // it is no option here
-      const auto certificate = link::NodeCertificate::read(files.authority, files.certificate, files.key, "file");
-      if (certificate) return;
-      std::string text = certificate.error().client_text;
-      if (text.starts_with(kDashes)) text.erase(0, kDashes.size());
-      const auto about = [&](const std::string& path) { return text.find(path) != text.npos; };
-      fault(file.place(about(files.authority) ? "control.tls_ca" : about(files.key) ? "control.tls_key" : "control.tls_cert"), text);
+    std::set<std::string> seen;
+    const auto read = [&](const char* key, const std::string& path) {
+      if (path.empty() || !seen.insert(path).second) return;
+      const auto text = base::read_small_file(path, "");
+      if (!text)
+        fault(file.place(key), path + " is no file that can be read");
+      else if (text->find("-----BEGIN ") == text->npos)
+        fault(file.place(key), path + " is no PEM file: it has no line -----BEGIN ...");
     };
-    read(out_.plan.gateway_certificate);
-    for (const RankPlan& rank : out_.plan.ranks) read(rank.certificate);
+    read("control.tls_ca", file.tls_ca);
+    const auto read_node = [&](const CertificateFiles& files) {
+      read("control.tls_cert", files.certificate);
+      read("control.tls_key", files.key);
+    };
+    read_node(out_.plan.gateway_certificate);
+    for (const RankPlan& rank : out_.plan.ranks) read_node(rank.certificate);
   }
 
   void notes() {
