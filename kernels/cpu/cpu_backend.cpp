@@ -18,6 +18,20 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(what);
 }
 
+const WireCodec& codec_of(const WireKernels& wire, WireFormat format) {
+  switch (format) {
+    case WireFormat::kFp32: return wire.fp32;
+    case WireFormat::kBf16: return wire.bf16;
+    case WireFormat::kInt8Group128: return wire.int8_group128;
+    case WireFormat::kInt8Group32: return wire.int8_group32;
+    case WireFormat::kInt6Group32: return wire.int6_group32;
+    case WireFormat::kInt4Group32: return wire.int4_group32;
+  }
+  throw std::invalid_argument("no such wire format");
+}
+/// The rows of a message lie on four-byte boundaries, as their scales want it.
+bool lies_on_words(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % alignof(float) == 0; }
+
 }  // namespace
 
 void ProductInput::reserve_int8(std::size_t rows, std::size_t cols, bool per_group) {
@@ -114,6 +128,33 @@ void CpuBackend::swiglu(Rows gate_up, Rows y) {
 void CpuBackend::add(Rows x, Rows addend) {
   require(x.count == addend.count && x.width == addend.width, "add: shapes differ");
   for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.add(x.row(i), addend.row(i), static_cast<int>(x.width)); });
+}
+
+void CpuBackend::add_bias(Rows x, const float* bias) {
+  for_rows(x.count, x.width, [&](std::size_t i) { kernels_.rows.add(x.row(i), bias, static_cast<int>(x.width)); });
+}
+
+void CpuBackend::encode(Rows x, WireFormat format, std::span<std::byte> to) {
+  const WireCodec& codec = codec_of(kernels_.wire, format);
+  const std::size_t row_bytes = wire_row_bytes(format, x.width);
+  require(to.size() == x.count * row_bytes && lies_on_words(to.data()), "encode: room for the rows");
+  auto* bytes = reinterpret_cast<std::uint8_t*>(to.data());
+  for_rows(x.count, x.width, [&](std::size_t i) { codec.encode(x.row(i), static_cast<int>(x.width), bytes + i * row_bytes); });
+}
+
+void CpuBackend::decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output) {
+  const WireCodec& codec = codec_of(kernels_.wire, format);
+  const std::size_t row_bytes = wire_row_bytes(format, y.width);
+  require(!parts.empty(), "decode_sum: no parts");
+  parts_.clear();
+  for (const auto part : parts) {
+    require(part.size() == y.count * row_bytes && lies_on_words(part.data()), "decode_sum: bytes of a part");
+    parts_.push_back(reinterpret_cast<const std::uint8_t*>(part.data()));
+  }
+  for_rows(y.count, y.width * parts.size(), [&](std::size_t i) {
+    codec.decode_sum(parts_.data(), static_cast<int>(parts_.size()), i * row_bytes, static_cast<int>(y.width), y.row(i),
+                     output == Output::kAdd);
+  });
 }
 
 void CpuBackend::linear(const Weight& weight, Rows x, Rows y, Output output) {

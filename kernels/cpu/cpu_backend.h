@@ -60,6 +60,9 @@ class CpuBackend final : public Backend {
   void attention(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const KvCache& kv, std::size_t layer,
                  Rows out) override;
   void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) override;
+  void encode(Rows x, WireFormat format, std::span<std::byte> to) override;
+  void decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output) override;
+  void add_bias(Rows x, const float* bias) override;
   void synchronize() override {}
 
  private:
@@ -93,6 +96,7 @@ class CpuBackend final : public Backend {
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
   CpuAttention attention_;
   std::vector<Sampler> samplers_;
+  std::vector<const std::uint8_t*> parts_;  // of a sum that is decoded
 };
 
 }  // namespace troupe::kernels::cpu

@@ -18,6 +18,7 @@ extern const BfloatKernels bfloat;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const WireKernels wire;
 extern const RoofKernels roof;
 }  // namespace ref
 namespace avx2 {
@@ -26,6 +27,7 @@ extern const BfloatKernels bfloat;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const WireKernels wire;
 extern const RoofKernels roof;
 }  // namespace avx2
 namespace avx_vnni {
@@ -39,6 +41,7 @@ extern const BfloatKernels bfloat;
 extern const RowKernels rows;
 extern const AttentionKernels attention;
 extern const LogitKernels logits;
+extern const WireKernels wire;
 extern const RoofKernels roof;
 }  // namespace avx512_vnni
 namespace avx512_bf16 {
@@ -74,6 +77,11 @@ constexpr ListRow<LogitKernels> kLogits[] = {
     {Isa::kAvx512Vnni, avx512_vnni::logits},
     {Isa::kAvx2, avx2::logits},
     {Isa::kRef, ref::logits},
+};
+constexpr ListRow<WireKernels> kWire[] = {
+    {Isa::kAvx512Vnni, avx512_vnni::wire},
+    {Isa::kAvx2, avx2::wire},
+    {Isa::kRef, ref::wire},
 };
 constexpr ListRow<RoofKernels> kRoof[] = {
     {Isa::kAvx512Bf16, avx512_bf16::roof},
@@ -199,6 +207,7 @@ std::span<const ListRow<BfloatKernels>> bfloat_list() { return kBfloat; }
 std::span<const ListRow<RowKernels>> row_list() { return kRows; }
 std::span<const ListRow<AttentionKernels>> attention_list() { return kAttention; }
 std::span<const ListRow<LogitKernels>> logit_list() { return kLogits; }
+std::span<const ListRow<WireKernels>> wire_list() { return kWire; }
 
 Isa choose_isa(std::string_view wanted) {
   const std::vector<Isa> available = available_isas();
@@ -217,7 +226,14 @@ Isa choose_isa(std::string_view wanted) {
 }
 
 KernelSet kernels_for(Isa isa) {
-  return {isa, best(kMatmul, isa), best(kBfloat, isa), best(kRows, isa), best(kAttention, isa), best(kLogits, isa), best(kRoof, isa)};
+  return {isa,
+          best(kMatmul, isa),
+          best(kBfloat, isa),
+          best(kRows, isa),
+          best(kAttention, isa),
+          best(kLogits, isa),
+          best(kWire, isa),
+          best(kRoof, isa)};
 }
 
 }  // namespace troupe::kernels::cpu

@@ -33,6 +33,7 @@ std::span<const ListRow<BfloatKernels>> bfloat_list();
 std::span<const ListRow<RowKernels>> row_list();
 std::span<const ListRow<AttentionKernels>> attention_list();
 std::span<const ListRow<LogitKernels>> logit_list();
+std::span<const ListRow<WireKernels>> wire_list();
 
 /// The kernels that serve a level: from each family's list the first row that is not above it.
 struct KernelSet {
@@ -42,6 +43,7 @@ struct KernelSet {
   const RowKernels& rows;
   const AttentionKernels& attention;
   const LogitKernels& logits;
+  const WireKernels& wire;
   const RoofKernels& roof;
 };
 KernelSet kernels_for(Isa isa);

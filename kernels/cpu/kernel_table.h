@@ -149,6 +149,16 @@ struct LogitKernels {
   int (*collect)(const float* x, int n, float threshold, std::uint32_t* ids);
 };
 
+/// One wire format: single rows of n values, in the bytes that wire_row_bytes() says (backend.h), at multiples of four bytes.
+struct WireCodec {
+  void (*encode)(const float* x, int n, std::uint8_t* to);
+  /// y = sum of the rows that lie at `offset` of `count` parts (at least one), decoded, in order; or that added to y.
+  void (*decode_sum)(const std::uint8_t* const* parts, int count, std::size_t offset, int n, float* y, bool add);
+};
+struct WireKernels {
+  WireCodec fp32, bf16, int8_group128, int8_group32, int6_group32, int4_group32;
+};
+
 /// What a level can do at most (kernels/roof.h). `sink`: 16 floats of operands, then room for 16. They return the operations done.
 struct RoofKernels {
   double (*bytes)(long rounds, float* sink);    // 8-bit weights

@@ -51,6 +51,18 @@ TROUPE_INLINE __m256 eight_bfloats(const std::uint16_t* p) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_eight(p)), 16));
 }
 TROUPE_INLINE Floats load_bfloat(const std::uint16_t* p) { return {eight_bfloats(p), eight_bfloats(p + 8)}; }
+/// Nearest even; NaN stays NaN.
+TROUPE_INLINE __m256i bfloat_bits(__m256 x) {
+  const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+}
+TROUPE_INLINE void store_bfloat(std::uint16_t* p, Floats x) {
+  const __m256i words = _mm256_packus_epi32(bfloat_bits(x.a), bfloat_bits(x.b));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(words, 0xd8));
+}
 
 TROUPE_INLINE Floats add(Floats x, Floats y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
 TROUPE_INLINE Floats sub(Floats x, Floats y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
@@ -62,6 +74,12 @@ TROUPE_INLINE Floats min(Floats x, Floats y) { return {_mm256_min_ps(x.a, y.a), 
 TROUPE_INLINE Floats abs(Floats x) {
   const __m256 sign = _mm256_set1_ps(-0.0F);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+/// The larger one of m, a magnitude, and |x|; NaN is larger than all.
+TROUPE_INLINE Floats larger_magnitude(Floats m, Floats x) {
+  const Floats size = abs(x);
+  return {_mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(m.a), _mm256_castps_si256(size.a))),
+          _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(m.b), _mm256_castps_si256(size.b)))};
 }
 TROUPE_INLINE Floats to_floats(Ints x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 TROUPE_INLINE Ints to_ints(Floats x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }

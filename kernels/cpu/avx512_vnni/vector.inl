@@ -32,6 +32,13 @@ TROUPE_INLINE Floats load_bfloat(const std::uint16_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
+/// Nearest even; NaN stays NaN.
+TROUPE_INLINE void store_bfloat(std::uint16_t* p, Floats x) {
+  const __m512i u = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i r = _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, _mm512_set1_epi32(0x400000));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+}
 
 TROUPE_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 TROUPE_INLINE Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
@@ -41,6 +48,10 @@ TROUPE_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(
 TROUPE_INLINE Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
 TROUPE_INLINE Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
 TROUPE_INLINE Floats abs(Floats a) { return _mm512_abs_ps(a); }
+/// The larger one of m, a magnitude, and |x|; NaN is larger than all.
+TROUPE_INLINE Floats larger_magnitude(Floats m, Floats x) {
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(m), _mm512_castps_si512(abs(x))));
+}
 TROUPE_INLINE Floats to_floats(Ints a) { return _mm512_cvtepi32_ps(a); }
 TROUPE_INLINE Ints to_ints(Floats a) { return _mm512_cvtps_epi32(a); }
 TROUPE_INLINE Floats add_exponent(Floats p, Floats t) {

@@ -100,6 +100,14 @@ TROUPE_INLINE Floats load_bfloat(const std::uint16_t* p) {
   return lanes([=](int i) { return float_of(static_cast<std::uint32_t>(p[i]) << 16); });
 }
 
+/// Nearest even; NaN stays NaN.
+TROUPE_INLINE void store_bfloat(std::uint16_t* p, const Floats& x) {
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t u = bits_of(x.v[i]), nan = u | 0x400000U, rounded = u + 0x7fffU + (u >> 16 & 1U);
+    p[i] = static_cast<std::uint16_t>(((u & 0x7fffffffU) > 0x7f800000U ? nan : rounded) >> 16);
+  }
+}
+
 TROUPE_INLINE Floats add(const Floats& a, const Floats& b) {
   return lanes([&](int i) { return a.v[i] + b.v[i]; });
 }
@@ -123,6 +131,11 @@ TROUPE_INLINE Floats min(const Floats& a, const Floats& b) {
 }
 TROUPE_INLINE Floats abs(const Floats& a) {
   return lanes([&](int i) { return float_of(bits_of(a.v[i]) & 0x7fffffffU); });
+}
+/// The larger one of m, a magnitude, and |x|; NaN is larger than all.
+TROUPE_INLINE Floats larger_magnitude(const Floats& m, const Floats& x) {
+  const Floats size = abs(x);
+  return lanes([&](int i) { return bits_of(m.v[i]) > bits_of(size.v[i]) ? m.v[i] : size.v[i]; });
 }
 TROUPE_INLINE Floats to_floats(const Ints& a) {
   return lanes([&](int i) { return static_cast<float>(a.v[i]); });
