@@ -20,6 +20,8 @@ class Descriptor {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset();
+  /// To another owner.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
