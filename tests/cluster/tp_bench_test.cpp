@@ -1,0 +1,153 @@
+// Parts of `troupe bench tp` that need no cluster: the bound, the link's commands, random models, programs.
+#include "cluster/bench/overlap_bound.h"
+#include "cluster/bench/program.h"
+#include "cluster/bench/random_model.h"
+#include "cluster/bench/shaped_link.h"
+#include "runtime/model/model_table.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights/gguf_file.h"
+#include "tests/support/scratch_folder.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::cluster::bench;
+
+namespace {
+
+/// The same schedule as a graph: tasks with durations and what each waits for; time of its longest path, by relaxing until nothing moves.
+double longest_path(const std::vector<SegmentTimes>& plan, double share) {
+  struct Task {
+    double seconds;
+    std::vector<std::size_t> after;
+  };
+  std::vector<Task> tasks;
+  std::vector<std::size_t> core, wire;            // in the order of each resource
+  std::vector<std::vector<std::size_t>> part(2);  // in the order of each part
+  for (const SegmentTimes& segment : plan)
+    for (std::size_t p = 0; p < 2; ++p) {
+      const double times = p == 0 ? share : 1 - share;
+      for (const bool on_wire : {false, true}) {
+        if (on_wire && segment.wire == 0) continue;
+        Task task{times * (on_wire ? segment.wire : segment.compute), {}};
+        auto& resource = on_wire ? wire : core;
+        if (!resource.empty()) task.after.push_back(resource.back());
+        if (!part[p].empty()) task.after.push_back(part[p].back());
+        resource.push_back(tasks.size());
+        part[p].push_back(tasks.size());
+        tasks.push_back(task);
+      }
+    }
+  std::vector<double> end(tasks.size(), 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t i = tasks.size(); i-- > 0;) {  // against the order, so that it takes rounds
+      double start = 0;
+      for (const std::size_t before : tasks[i].after) start = std::max(start, end[before]);
+      moved |= start + tasks[i].seconds > end[i] + 1e-12;
+      end[i] = std::max(end[i], start + tasks[i].seconds);
+    }
+  }
+  return end.empty() ? 0 : *std::max_element(end.begin(), end.end());
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("overlap bound: the list schedule is the longest path of its graph") {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> seconds(0, 1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<SegmentTimes> plan(1 + random() % 8);
+    for (SegmentTimes& segment : plan) segment = {seconds(random), random() % 4 == 0 ? 0 : seconds(random)};
+    const double share = seconds(random);
+    CHECK(overlapped_time(plan, share) == Approx(longest_path(plan, share)));
+    double best = plain_time(plan);
+    for (int step = 0; step <= 64; ++step) best = std::min(best, longest_path(plan, step / 64.0));
+    CHECK(overlap_bound(plan) == Approx(best));
+    CHECK(overlap_bound(plan) <= plain_time(plan));
+  }
+}
+
+TEST_CASE("overlap bound: equal compute and wire leave only what fills and drains") {
+  const std::vector<SegmentTimes> plan(10, SegmentTimes{1, 1});
+  CHECK(plain_time(plan) == Approx(20));
+  CHECK(overlapped_time(plan, 0.5) == Approx(10.5));  // the first half compute before, or the last half reduce behind
+  const std::vector<SegmentTimes> no_wire(10, SegmentTimes{1, 0});
+  CHECK(overlap_bound(no_wire) == Approx(10));
+  const std::vector<SegmentTimes> wire_bound(10, SegmentTimes{0.5, 1});
+  CHECK(overlapped_time(wire_bound, 0.5) == Approx(10.25));
+  CHECK(overlap_bound({}) == 0);
+}
+
+TEST_CASE("shaped link: commands are the same words at both ends, and name nothing outside its prefix") {
+  const auto commands = link_commands();
+  for (const std::size_t end : {0, 1}) {
+    const std::string name = ShapedLink::namespace_of(end);
+    CHECK(std::count(commands.begin(), commands.end(), Arguments{"ip", "netns", "add", name}) == 1);
+  }
+  for (const Arguments& command : commands)
+    for (std::size_t i = 1; i < command.size(); ++i)
+      if (command[i - 1] == "dev" || command[i - 1] == "name") CHECK(command[i].size() <= 15);  // the kernel's limit
+  const auto shaped = shape_commands(300.5);
+  REQUIRE(shaped.size() == 2);
+  CHECK(command_line(shaped[0]) == "tc -n troupe-bench-0 qdisc replace dev data root tbf rate 300500kbit burst 64000 latency 50ms");
+  CHECK(command_line(shape_commands(10'000)[1]) ==
+        "tc -n troupe-bench-1 qdisc replace dev data root tbf rate 10000000kbit burst 250000 latency 50ms");
+}
+
+TEST_CASE("program: what fails says why") {
+  CHECK(run_program({"true"}).ok());
+  CHECK(run_program({"sh", "-c", "echo no such link >&2; echo second >&2; exit 3"}).error().client_text ==
+        "'sh -c echo no such link >&2; echo second >&2; exit 3' failed: no such link;second");
+  CHECK(run_program({"no-such-program-here"}).error().client_text == "'no-such-program-here' failed: there is no such program");
+}
+
+TEST_CASE("program: lines of one that goes on, and its end") {
+  const std::atomic<bool> go_on{false}, stop{true};
+  auto program = RunningProgram::start({"sh", "-c", "echo one; printf two; echo; exec sleep 100"});
+  REQUIRE(program.ok());
+  CHECK(*program->next_line(std::chrono::seconds(20), go_on) == "one");
+  CHECK(*program->next_line(std::chrono::seconds(20), go_on) == "two");
+  CHECK(program->next_line(std::chrono::seconds(0), go_on).error().client_text.find("no line for 0 s") != std::string::npos);
+  CHECK(program->next_line(std::chrono::seconds(20), stop).error().client_text.find("interrupted") != std::string::npos);
+  program->stop(std::chrono::seconds(20));  // SIGTERM is enough
+  auto short_one = RunningProgram::start({"true"});
+  REQUIRE(short_one.ok());
+  CHECK(short_one->next_line(std::chrono::seconds(20), go_on).error().client_text.find("it has ended") != std::string::npos);
+  auto stubborn = RunningProgram::start({"sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"});
+  REQUIRE(stubborn.ok());
+  CHECK(*stubborn->next_line(std::chrono::seconds(20), go_on) == "up");
+  stubborn->stop(std::chrono::seconds(0));
+}
+
+TEST_CASE("random model: a model file that can be loaded, the same bytes again for the same seed") {
+  const auto path = test::scratch_folder() / "random.gguf", again = test::scratch_folder() / "again.gguf";
+  const ModelShape shape{.layers = 2, .hidden = 96, .ffn = 160, .q_heads = 3, .kv_heads = 1, .head_dim = 32, .context = 256};
+  REQUIRE(write_random_model(shape, 5, path).ok());
+  REQUIRE(write_random_model(shape, 5, again).ok());
+  CHECK(read_file(path) == read_file(again));
+  auto file = weights::GgufFile::open(path);
+  REQUIRE(file.ok());
+  auto config = (*model::find_architecture(**file))->read_config(**file);
+  REQUIRE(config.ok());
+  CHECK(config->layers == shape.layers);
+  auto vocabulary = weights::read_vocabulary(**file);
+  REQUIRE(vocabulary.ok());
+  CHECK(vocabulary->tokens[kFirstPlainToken + 1] == "!");
+  CHECK(vocabulary->tokens[kFirstPlainToken + kPlainTokens - 1] == "~");
+  CHECK(text::Tokenizer::make(std::move(*vocabulary)).ok());
+  CHECK(write_random_model(shape, 5, "/no/such/folder/random.gguf").error().client_text == "cannot write /no/such/folder/random.gguf");
+}
