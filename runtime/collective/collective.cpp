@@ -39,9 +39,9 @@ class Collective::State {
     wait_.until([this] { advance(); }, ready);
   }
 
-  Outbox::Place& place(std::size_t receivers) {
-    if (outbox_.full()) until([this] { return !outbox_.full(); });
-    return outbox_.place(receivers);
+  Outbox::Place& place(Outbox& outbox, std::size_t receivers) {
+    if (outbox.full()) until([&outbox] { return !outbox.full(); });
+    return outbox.place(receivers);
   }
 
   void receive(std::size_t rank, Channel channel, std::span<std::byte> bytes) {
@@ -52,14 +52,14 @@ class Collective::State {
   /// Of rows between stages.
   WireFormat row_format() const { return options_.format == WireFormat::kFp32 ? WireFormat::kFp32 : WireFormat::kBf16; }
 
-  const CollectiveOptions options_;
+  CollectiveOptions options_;
   kernels::Backend& backend_;
   WireWait wait_;
   std::vector<WireSpan> spans_;
   std::optional<std::string> lost_;  // what poll() came upon
   // Bytes that travel, then the transport: it goes first.
   Reduce reduces_[kReduces];
-  Outbox outbox_;
+  Outbox outbox_, ids_;
   WireBuffer inbox_;
   Transfer in_;
   std::unique_ptr<Transport> transport_;
@@ -101,7 +101,7 @@ void Collective::gather_slices(Rows mine, std::span<const std::size_t> widths, R
   const std::size_t first_rank = place.stage() * place.shape.tensor_ranks;
   TROUPE_CHECK(widths.size() == place.shape.tensor_ranks && mine.width == widths[place.tensor_rank()]);
   if (place.tensor_rank() != 0) {
-    Outbox::Place& out = state_->place(1);
+    Outbox::Place& out = state_->place(state_->outbox_, 1);
     const std::span<std::byte> bytes = out.buffer.of(mine.count * mine.width * sizeof(float));
     for (std::size_t i = 0; i < mine.count && mine.width != 0; ++i)
       std::memcpy(bytes.data() + i * mine.width * sizeof(float), mine.row(i), mine.width * sizeof(float));
@@ -128,7 +128,7 @@ void Collective::gather_slices(Rows mine, std::span<const std::size_t> widths, R
 void Collective::send_rows(Rows rows) {
   const base::ShardPlace& place = state_->options_.place;
   TROUPE_CHECK(!place.in_last_stage());
-  Outbox::Place& out = state_->place(1);
+  Outbox::Place& out = state_->place(state_->outbox_, 1);
   const std::span<std::byte> bytes = out.buffer.of(rows.count * kernels::wire_row_bytes(state_->row_format(), rows.width));
   if (rows.count != 0) state_->backend_.encode(rows, state_->row_format(), bytes);
   state_->transport_->send(place.rank + place.shape.tensor_ranks, Channel::kRows, bytes, out.transfers[0]);
@@ -148,7 +148,7 @@ void Collective::send_tokens(std::span<const std::uint32_t> tokens) {
   const base::ShardPlace& place = state_->options_.place;
   TROUPE_CHECK(place.samples());
   const std::size_t ranks = place.shape.ranks();
-  Outbox::Place& out = state_->place(ranks);
+  Outbox::Place& out = state_->place(state_->ids_, ranks);
   const std::span<std::byte> bytes = out.buffer.of(tokens.size_bytes());
   if (!tokens.empty()) std::memcpy(bytes.data(), tokens.data(), bytes.size());
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -167,11 +167,26 @@ void Collective::broadcast(std::span<std::byte> bytes) {
   const base::ShardPlace& place = state_->options_.place;
   if (place.rank != 0) return state_->receive(0, Channel::kRows, bytes);
   const std::size_t ranks = place.shape.ranks();
-  Outbox::Place& out = state_->place(ranks);
+  Outbox::Place& out = state_->place(state_->outbox_, ranks);
   const std::span<std::byte> sent = out.buffer.of(bytes.size());
   std::copy(bytes.begin(), bytes.end(), sent.begin());
   for (std::size_t rank = 1; rank < ranks; ++rank) state_->transport_->send(rank, Channel::kRows, sent, out.transfers[rank]);
   state_->until([&] { return out.sent(); });
+}
+
+void Collective::finish_sends() {
+  state_->until([this] {
+    return state_->outbox_.sent() &&
+           std::all_of(std::begin(state_->reduces_), std::end(state_->reduces_), [](const Reduce& reduce) { return reduce.sent(); });
+  });
+}
+
+void Collective::set_format(WireFormat format) {
+  state_->options_.format = format;
+  for (Reduce& reduce : state_->reduces_) {
+    TROUPE_CHECK(!reduce.under_way());
+    reduce.set_format(format);
+  }
 }
 
 WireTimes Collective::take_times() {

@@ -72,6 +72,12 @@ class Collective {
   /// Bytes from rank 0 to all others of the group, for agreements outside of steps. Waits.
   void broadcast(std::span<std::byte> bytes);
 
+  /// Waits until all that others wait for has left: nobody advances a rank that has nothing to do. (Ids are small, and may be taken later.)
+  /// At the end of a step. Throws as finish_reduce() does.
+  void finish_sends();
+  /// Of the reduces from now on; none may be under way. All ranks at the same point.
+  void set_format(kernels::WireFormat format);
+
   WireTimes take_times();
 
  private:

@@ -25,6 +25,7 @@ class Outbox {
   };
 
   bool full() const { return places_.size() >= kMessages && std::none_of(places_.begin(), places_.end(), std::mem_fn(&Place::sent)); }
+  bool sent() const { return std::all_of(places_.begin(), places_.end(), std::mem_fn(&Place::sent)); }
   /// Not when full().
   Place& place(std::size_t receivers) {
     auto found = std::find_if(places_.begin(), places_.end(), std::mem_fn(&Place::sent));

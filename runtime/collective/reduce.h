@@ -16,6 +16,7 @@ class Reduce {
  public:
   Reduce(Transport& transport, kernels::Backend& backend, const CollectiveOptions& options, Channel channel);
 
+  void set_format(kernels::WireFormat format) { format_ = format; }
   bool under_way() const { return under_way_; }
   /// The last one's bytes have left, so start() may come.
   bool sent() const;
@@ -36,7 +37,7 @@ class Reduce {
 
   Transport& transport_;
   kernels::Backend& backend_;
-  const kernels::WireFormat format_;
+  kernels::WireFormat format_;
   const Channel channel_;
   const std::size_t ranks_, me_, first_rank_;  // of the stage
   const bool two_steps_;

@@ -34,7 +34,7 @@ class UcxTransport final : public Transport {
   }
 
   ~UcxTransport() override {
-    if (!abort_) {  // what was sent last shall arrive, and that no more will come
+    if (!abort_ && !lost_) {  // what was sent last shall arrive, and that no more will come
       peers_->flush(200ms);
       for (std::size_t peer = 0; peer < ranks(); ++peer) {
         if (peer == rank() || peers_->status(peer) != UCS_OK) continue;

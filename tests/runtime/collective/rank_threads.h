@@ -31,6 +31,7 @@ class RankThreads {
   std::vector<std::string> outcomes(const Part& part, const Change& change = {});
 
   std::atomic<bool> abort{false};
+  const collective::TransportSpec& spec() const { return spec_; }
 
  private:
   std::vector<std::exception_ptr> all(const Part& part, const Change& change);

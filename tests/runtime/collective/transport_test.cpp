@@ -42,7 +42,7 @@ void progress_until_done(Transport& transport, const std::deque<Transfer>& trans
   }
 }
 
-constexpr std::size_t kSizes[] = {5, 0, 1, 4096, 0, 300'000, 3, 2'000'003, 64, 65'536};
+constexpr std::size_t kSizes[] = {5, 0, 1, 4096, 0, 300'000, 3, 900'003, 64, 65'536};
 
 /// All ranks send messages of all sizes to all others, on all channels; `order` tells which of channel and size runs first.
 void exchange(Transport& transport, const std::atomic<bool>& abort, bool receive_first, std::size_t repeat) {
@@ -91,15 +91,14 @@ void exchange(Transport& transport, const std::atomic<bool>& abort, bool receive
 
 TEST_CASE("messages of all sizes arrive in order on each channel") {
   const auto spec = GENERATE(from_range(specs()));
-  const std::size_t ranks = GENERATE(2u, 3u, 4u);
+  const std::size_t ranks = GENERATE(2u, 3u);
   CAPTURE(name(spec), ranks);
   RankThreads group(spec, ranks);
   group.run([&](std::unique_ptr<Transport> transport) {
     need(transport->ranks() == ranks, "ranks");
-    for (std::size_t repeat : {1, 3}) {
-      exchange(*transport, group.abort, true, repeat);
-      exchange(*transport, group.abort, false, repeat);
-    }
+    exchange(*transport, group.abort, true, 1);
+    exchange(*transport, group.abort, false, 1);
+    exchange(*transport, group.abort, false, 3);
   });
 }
 
@@ -118,7 +117,7 @@ TEST_CASE("many small messages go back and forth") {
   RankThreads group(spec, 2);
   group.run([&](std::unique_ptr<Transport> transport) {
     const std::size_t me = transport->rank(), peer = 1 - me;
-    for (std::size_t i = 0; i < 300; ++i) {
+    for (std::size_t i = 0; i < 100; ++i) {
       const std::vector<std::byte> sent = message(me, peer, Channel::kRows, i, i % 50);
       std::vector<std::byte> got(i % 50);
       std::deque<Transfer> transfers(2);
@@ -225,18 +224,38 @@ TEST_CASE("a meeting is given up when asked to") {
   const auto spec = GENERATE(from_range(specs()));
   CAPTURE(name(spec));
   RankThreads group(spec, 1);
+  const auto silent = open_port(group.spec());
+  REQUIRE(silent.ok());
   std::thread asker([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     group.abort = true;
   });
-  // The only other rank never comes: its address is this one's own.
-  const auto outcomes = group.outcomes([](std::unique_ptr<Transport>) {},
-                                       [](Meeting& meeting) {
-                                         meeting.addresses = {meeting.addresses[0], meeting.addresses[0]};
-                                       });
+  const auto outcomes =
+      group.outcomes([](std::unique_ptr<Transport>) {}, [&](Meeting& meeting) { meeting.addresses.push_back(silent.value()->address()); });
   asker.join();
-  INFO(outcomes[0]);
-  CHECK_FALSE(outcomes[0].empty());
+  CHECK_THAT(outcomes[0], Catch::Contains("given up while rank 1 was missing"));
+}
+
+TEST_CASE("a meeting with a rank that is gone fails") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 1);
+  std::string address;
+  {
+    const auto gone = open_port(group.spec());
+    REQUIRE(gone.ok());
+    address = gone.value()->address();
+  }
+  const auto outcomes = group.outcomes([](std::unique_ptr<Transport>) {}, [&](Meeting& meeting) { meeting.addresses.push_back(address); });
+  // Within one process its place in shared memory may be this rank's own by now: then it meets itself, and refuses that.
+  CHECK_THAT(outcomes[0], Catch::Contains("rank 1 was gone") || Catch::Contains("rank 0 was here already"));
+}
+
+TEST_CASE("an interface that is not there is named") {
+  const auto port = open_port({"ucx", "no-such-if", nullptr});
+  REQUIRE_FALSE(port.ok());
+  CHECK_THAT(port.error().client_text, Catch::Contains("no-such-if"));
+  CHECK(port.error().parameter == "interface");
 }
 
 TEST_CASE("unknown transports are named, with those there are") {
