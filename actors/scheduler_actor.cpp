@@ -143,9 +143,18 @@ class SchedulerActor final : public ActorBase {
     described_context_ = context_tokens;
     load_.state = draining_ ? schedule::ReplicaState::kDraining : schedule::ReplicaState::kServing;
     describe();
-    scheduler_.on_group_ready({epoch_, group.getDeviceBlocks(), context_tokens, static_cast<std::uint32_t>(shards_.size()),
-                               group.getBlockBytes(), group.getDiskReadMicros()},
-                              now());
+    schedule::GroupReady ready;
+    ready.epoch = epoch_;
+    ready.device_blocks = group.getDeviceBlocks();
+    ready.context_tokens = context_tokens;
+    ready.ranks = static_cast<std::uint32_t>(shards_.size());
+    ready.block_bytes = group.getBlockBytes();
+    ready.disk_read_us = group.getDiskReadMicros();
+    ready.stages = group.getStages();
+    const auto speed = group.getSpeed();
+    ready.speed = {speed.getComputeNanos() / 1000, speed.getWireNanos() / 1000, speed.getReduceMicros(), speed.getReduces(),
+                   speed.getRowHidden()};
+    scheduler_.on_group_ready(ready, now());
     flush();
   }
 

@@ -17,6 +17,9 @@ SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::Sched
       margin_(metrics.gauge(metric::kStepMargin, "measured over predicted time that most steps with prompt tokens stay below")),
       delivery_(metrics.gauge(metric::kDeliveryReserve, "what delivery takes out of the stall budget: window and measured lateness")),
       wasted_rows_(metrics.counter(metric::kWastedRows, "rows computed for sequences that had ended")),
+      overlapped_steps_(metrics.counter(metric::kOverlappedSteps, "steps computed in two parts, one's reduces under the other's compute")),
+      wire_seconds_(metrics.counter(metric::kWireSeconds, "time of steps in which a reduce was under way")),
+      wire_wait_seconds_(metrics.counter(metric::kWireWaitSeconds, "time of steps in which the shards only waited for each other's bytes")),
       host_blocks_loaded_(metrics.counter(metric::kLoadedBlocks, "blocks loaded to the device", {{"tier", "host"}})),
       disk_blocks_loaded_(metrics.counter(metric::kLoadedBlocks, "blocks loaded to the device", {{"tier", "disk"}})),
       load_seconds_(metrics.counter(metric::kLoadSeconds, "time that sequences waited for loads")),
@@ -47,7 +50,13 @@ void SchedulerMetrics::report(const schedule::SchedulerStats& stats) {
   base::count_up(wasted_rows_, told_.wasted_rows, stats.wasted_rows);
   base::count_up(host_blocks_loaded_, told_.host_blocks_loaded, stats.host_blocks_loaded);
   base::count_up(disk_blocks_loaded_, told_.disk_blocks_loaded, stats.disk_blocks_loaded);
-  if (stats.load_us > told_.load_us) load_seconds_.increment(static_cast<double>(stats.load_us - told_.load_us) / 1e6);
+  base::count_up(overlapped_steps_, told_.overlapped_steps, stats.overlapped_steps);
+  const auto count_time = [](base::Counter& seconds, std::uint64_t before_us, std::uint64_t after_us) {
+    if (after_us > before_us) seconds.increment(static_cast<double>(after_us - before_us) / 1e6);
+  };
+  count_time(load_seconds_, told_.load_us, stats.load_us);
+  count_time(wire_seconds_, told_.wire_us, stats.wire_us);
+  count_time(wire_wait_seconds_, told_.wait_us, stats.wait_us);
   base::count_up(loads_declined_, told_.loads_declined, stats.loads_declined);
   base::count_up(loads_failed_, told_.loads_failed, stats.loads_failed);
   told_ = stats;

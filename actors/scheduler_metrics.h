@@ -25,6 +25,9 @@ class SchedulerMetrics {
   base::Gauge& margin_;
   base::Gauge& delivery_;
   base::Counter& wasted_rows_;
+  base::Counter& overlapped_steps_;
+  base::Counter& wire_seconds_;
+  base::Counter& wire_wait_seconds_;
   base::Counter& host_blocks_loaded_;
   base::Counter& disk_blocks_loaded_;
   base::Counter& load_seconds_;

@@ -29,6 +29,10 @@ inline constexpr char kStallOverruns[] = "troupe:stall_overruns_total";
 inline constexpr char kStepMargin[] = "troupe:step_margin";                    // measured over predicted time, of all but the worst steps
 inline constexpr char kDeliveryReserve[] = "troupe:delivery_reserve_seconds";  // what delivery takes out of the stall budget
 inline constexpr char kWastedRows[] = "troupe:wasted_rows_total";
+inline constexpr char kOverlappedSteps[] = "troupe:overlapped_steps_total";
+inline constexpr char kWireSeconds[] = "troupe:wire_seconds_total";  // in which a reduce was under way
+inline constexpr char kWireWaitSeconds[] =
+    "troupe:wire_wait_seconds_total";  // in which nothing was computed since a peer's bytes were missing
 inline constexpr char kEpoch[] = "troupe:group_epoch";
 inline constexpr char kEpochRestarts[] = "troupe:epoch_restarts_total";
 inline constexpr char kActorRestarts[] = "troupe:actor_restarts_total";  // label role
