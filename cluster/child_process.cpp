@@ -1,6 +1,7 @@
 #include "cluster/child_process.h"
 
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -32,6 +33,16 @@ struct Prepared {
   ::_exit(kNotStarted);
 }
 
+/// With a /sys of the namespace, as `ip netns exec` gives one, since UCX looks for interfaces there; control groups stay below it.
+bool enter_network(int network) {
+  if (::setns(network, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWNS) != 0) return false;
+  if (::mount("", "/", "none", MS_SLAVE | MS_REC, nullptr) != 0) return false;
+  const int groups = ::open_tree(AT_FDCWD, "/sys/fs/cgroup", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+  if (::mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0) return false;
+  ::move_mount(groups, "", AT_FDCWD, "/sys/fs/cgroup", MOVE_MOUNT_F_EMPTY_PATH);
+  return true;
+}
+
 /// In the child: async-signal-safe calls alone.
 [[noreturn]] void become(const Prepared& prepared) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -40,7 +51,7 @@ struct Prepared {
   ::dup2(prepared.none, STDIN_FILENO);
   ::dup2(prepared.output, STDOUT_FILENO);
   ::dup2(prepared.output, STDERR_FILENO);
-  if (prepared.network >= 0 && ::setns(prepared.network, CLONE_NEWNET) != 0) give_up("the network namespace cannot be entered\n");
+  if (prepared.network >= 0 && !enter_network(prepared.network)) give_up("the network namespace cannot be entered\n");
   if (prepared.has_cores && ::sched_setaffinity(0, sizeof prepared.cores, &prepared.cores) != 0) give_up("it may not have these cores\n");
   if (prepared.secret >= 0 && prepared.secret != kSecretDescriptor) ::dup2(prepared.secret, kSecretDescriptor);
   if (prepared.secret == kSecretDescriptor) ::fcntl(kSecretDescriptor, F_SETFD, 0);
