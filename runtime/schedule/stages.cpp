@@ -39,7 +39,7 @@ std::uint32_t Scheduler::State::most_prefill_rows() const {
   const double row_us = std::max(cost_.prefill_token_us(), 0.1);
   const double best = std::sqrt(prompts * cost_.predict_us({}) / ((stages_ - 1) * row_us));
   const double least = std::min(std::max(options_.min_chunk, 2 * OverlapPolicy::kLeastPart), options_.token_budget);
-  const double plans = std::ceil(prompts / std::clamp<double>(best, least, options_.token_budget));
+  const double plans = std::max(std::round(prompts / std::max(best, least)), std::ceil(prompts / options_.token_budget));
   return static_cast<std::uint32_t>(std::ceil(prompts / plans));  // all alike: the longest decides
 }
 

@@ -88,6 +88,12 @@ void Scenario::line(const Words& words) {
     auto values = settings(words, 1);
     slots_.clear();
     lengths_.clear();
+    if (values.contains("stages")) harness().stages = static_cast<std::uint32_t>(std::stoul(values.at("stages")));
+    if (values.contains("tensor_ranks")) harness().tensor_ranks = static_cast<std::uint32_t>(std::stoul(values.at("tensor_ranks")));
+    if (values.contains("wire")) {  // us a row, beside 20 us of compute
+      harness().shard().wire_row_us = static_cast<std::uint32_t>(std::stoul(values.at("wire")));
+      harness().speed = {20, static_cast<double>(harness().shard().wire_row_us), 5, 12, 2048};
+    }
     harness().ready(static_cast<std::uint32_t>(std::stoul(values.at("blocks"))),
                     static_cast<std::uint32_t>(std::stoul(values.at("context"))));
   } else if (verb == "step") {
@@ -120,9 +126,11 @@ void Scenario::line(const Words& words) {
 void Scenario::options(const Words& words) {
   if (harness_) fail("options come first");
   for (const auto& [name, value] : settings(words, 1)) {
-    const auto number = name == "policy" ? 0U : static_cast<std::uint32_t>(std::stoul(value));
+    const auto number = name == "policy" || name == "overlap" ? 0U : static_cast<std::uint32_t>(std::stoul(value));
     if (name == "policy")
       options_.policy = value;
+    else if (name == "overlap")
+      options_.overlap = value;
     else if (name == "max_sequences")
       options_.max_sequences = number;
     else if (name == "token_budget")
@@ -222,6 +230,7 @@ std::string Scenario::describe(const plan::ForwardPlan& plan) {
       ++scores[name_of(sample.sequence)];
   }
   for (const auto& [name, count] : scores) parts.push_back("score " + name + " " + std::to_string(count));
+  if (plan.split > 0) parts.push_back("split " + std::to_string(plan.split));
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : " | ") + part;
   return text;
@@ -295,6 +304,7 @@ void Scenario::expect_stats(const Words& words) {
                                                    {"preemptions", stats.preemptions},
                                                    {"stall_overruns", stats.stall_overruns},
                                                    {"wasted_rows", stats.wasted_rows},
+                                                   {"overlapped_steps", stats.overlapped_steps},
                                                    {"running", stats.running},
                                                    {"waiting", stats.waiting}};
   for (const auto& [name, value] : settings(words, 2)) require_equal(name, value, std::to_string(found.at(name)));

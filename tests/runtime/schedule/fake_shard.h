@@ -66,6 +66,7 @@ class FakeShard {
   void fail_next_draw() { fail_draw_ = true; }
   std::uint32_t step_us = 500, row_us = 20;
   std::uint32_t stages = 1, ranks = 1;  // of the group that this shard stands for
+  std::uint32_t wire_row_us = 0;        // of reduces: after the compute, or under it where the plan is split
 
  private:
   struct Slot {
@@ -83,6 +84,7 @@ class FakeShard {
 
   void check(bool condition, const std::string& what, std::uint64_t value = 0) const;
   Slot& slot_of(Table& slots, SequenceSlot slot) const;
+  void take_time(const plan::ForwardPlan& plan, plan::ForwardResult& result) const;
   void check_group(const plan::ForwardPlan& plan) const;
   void apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool check_blocks) const;
   FakePosition& position(const Slot& slot, std::uint32_t index);

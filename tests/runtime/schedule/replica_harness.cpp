@@ -220,7 +220,7 @@ plan::ForwardResult ReplicaHarness::run_plan() {
   if (stages == 1) return result;
   for (TimePoint& free : stage_free_) free = end = std::max(end, free) + std::chrono::microseconds(result.compute_us);
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
-  result.wait_us = static_cast<std::uint32_t>(took) - result.compute_us;
+  result.wait_us += static_cast<std::uint32_t>(took) - result.compute_us;
   result.compute_us = static_cast<std::uint32_t>(took);
   return result;
 }
