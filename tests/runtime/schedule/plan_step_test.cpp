@@ -64,9 +64,9 @@ struct Pair {
 
 TEST_CASE("long prompts are overlapped on a slow link, streams and short prompts are not") {
   Pair pair(200, "auto");
-  pair.run_prompt(2000);
+  pair.run_prompt(1200);
   pair.run_prompt(40);
-  pair.run_beside_streams(1500);
+  pair.run_beside_streams(800);
   std::uint64_t split = 0;
   for (const plan::ForwardPlan& plan : pair.harness.plans()) {
     split += plan.split > 0;
@@ -79,9 +79,9 @@ TEST_CASE("long prompts are overlapped on a slow link, streams and short prompts
 
 TEST_CASE("a prompt is done sooner with overlap; a fast link turns it off") {
   Pair slow(200, "auto"), plain(200, "off"), fast(3, "auto");
-  CHECK(slow.run_prompt(2000) < 0.7 * plain.run_prompt(2000));
+  CHECK(slow.run_prompt(1200) < 0.7 * plain.run_prompt(1200));
   CHECK(plain.harness.scheduler().stats().overlapped_steps == 0);
-  fast.run_prompt(2000);
+  fast.run_prompt(1200);
   CHECK(fast.harness.scheduler().stats().overlapped_steps == 0);
 }
 
@@ -89,8 +89,8 @@ TEST_CASE("streams do not stall while an overlapped prompt comes in, and its chu
   std::size_t longest[2];
   for (int overlapped : {0, 1}) {
     Pair pair(200, overlapped == 1 ? "auto" : "off");
-    for (std::uint32_t tokens : {2000U, 900U, 300U, 50U}) pair.run_prompt(tokens);
-    longest[overlapped] = pair.run_beside_streams(3000);
+    for (std::uint32_t tokens : {1000U, 600U, 300U, 50U}) pair.run_prompt(tokens);
+    longest[overlapped] = pair.run_beside_streams(1200);
     CHECK(pair.harness.scheduler().stats().stall_overruns == 0);
   }
   CHECK(longest[1] > longest[0] * 5 / 4);
