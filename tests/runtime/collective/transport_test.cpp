@@ -134,9 +134,10 @@ TEST_CASE("a message of another length than expected is a lost peer") {
   const std::size_t size = GENERATE(0u, 10u, 30u, 300'000u);
   CAPTURE(name(spec), size);
   RankThreads group(spec, 2);
-  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> transport) {
-    std::vector<std::byte> bytes(transport->rank() == 0 ? size : 20);
+  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> given) {
+    std::vector<std::byte> bytes(given->rank() == 0 ? size : 20);
     std::deque<Transfer> transfers(1);
+    const std::unique_ptr<Transport> transport = std::move(given);  // goes before the bytes
     if (transport->rank() == 0)
       transport->send(1, Channel::kRows, bytes, transfers[0]);
     else
@@ -151,10 +152,11 @@ TEST_CASE("a peer that left is lost to who waits for it") {
   const auto spec = GENERATE(from_range(specs()));
   CAPTURE(name(spec));
   RankThreads group(spec, 2);
-  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> transport) {
-    if (transport->rank() == 0) return;
+  const auto outcomes = group.outcomes([&](std::unique_ptr<Transport> given) {
+    if (given->rank() == 0) return;
     std::byte byte{};
     std::deque<Transfer> transfers(1);
+    const std::unique_ptr<Transport> transport = std::move(given);
     transport->receive(0, Channel::kRows, {&byte, 1}, transfers[0]);
     for (;;) transport->progress();
   });
