@@ -1,10 +1,12 @@
 #include "runtime/exec/executor.h"
 
+#include "runtime/collective/collective.h"
+#include "runtime/exec/drawn_tokens.h"
 #include "runtime/exec/kv_residency.h"
 #include "runtime/exec/sampling_step.h"
 #include "runtime/exec/segment_runner.h"
 #include "runtime/exec/sequence_table.h"
-#include "runtime/model/row_buffer.h"
+#include "runtime/exec/step_trace.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,38 +15,91 @@
 
 namespace troupe::exec {
 
+namespace {
+
+/// Transfers are advanced within long ops while this lives.
+class PolledOps {
+ public:
+  PolledOps(kernels::Backend& backend, collective::Collective* collective) : backend_(backend), set_(collective != nullptr) {
+    if (set_) backend_.set_poll([collective] { collective->poll(); });
+  }
+  ~PolledOps() {
+    if (set_) backend_.set_poll({});
+  }
+  PolledOps(const PolledOps&) = delete;
+  PolledOps& operator=(const PolledOps&) = delete;
+
+ private:
+  kernels::Backend& backend_;
+  const bool set_;
+};
+
+std::uint32_t micros(std::chrono::nanoseconds time) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
+}  // namespace
+
 class Executor::State {
  public:
   State(model::Model& model, kernels::Backend& backend, ExecutorOptions options)
       : model_(model),
         backend_(backend),
+        place_(options.place),
         poison_(options.poison_free_blocks),
-        runner_(model, std::move(options.fault_hook)),
-        sampling_(model, backend),
-        sequences_(options.device_blocks),
-        hidden_(model.config().hidden) {
-    const model::ModelSlice& slice = model.slice();
+        trace_(options.trace),
+        runner_(model, backend, options.place, std::move(options.fault_hook), options.trace),
+        sampling_(model, backend, options.place),
+        sequences_(options.device_blocks, options.place.samples()) {
     const bool spread = options.kv_format == kernels::KvFormat::kInt8;
+    const model::ModelSlice& slice = model.slice();
     kv_ = backend.make_kv_cache(
         {slice.layers.count, slice.kv_heads.count, model.config().head_dim, options.device_blocks, options.kv_format, spread});
     residency_.emplace(*kv_, KvResidency::usual_ahead(kernels::kv_block_bytes(kv_->shape())), backend.threads());
   }
 
-  void enter_epoch(GroupEpoch epoch) {
+  void enter_epoch(GroupEpoch epoch, collective::Collective* collective) {
+    TROUPE_CHECK((collective != nullptr) == (place_.shape.ranks() > 1));
+    use(collective);
     epoch_ = epoch;
     next_step_ = 1;
     sequences_.clear();
+    drawn_.clear();
     if (!poison_) return;
     for (std::size_t block = 0; block < kv_->shape().blocks; ++block) kv_->poison_block(static_cast<std::uint32_t>(block));
   }
 
+  void leave_epoch() {
+    next_step_ = 0;
+    use(nullptr);
+  }
+
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) {
+    const PolledOps polled(backend_, collective_);
+    try {
+      return run_step(plan, abort);
+    } catch (const collective::Interrupted&) {
+      throw StepAborted();
+    }
+  }
+
+  kernels::KvCache& kv_cache() { return *kv_; }
+  void watch_writes(std::function<void(BlockId)> about_to_write) { about_to_write_ = std::move(about_to_write); }
+  void will_load(BlockId block) { residency_->used(block); }
+
+ private:
+  void use(collective::Collective* collective) {
+    collective_ = collective;
+    runner_.use(collective);
+    sampling_.use(collective);
+  }
+
+  plan::ForwardResult run_step(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) {
     const auto start = std::chrono::steady_clock::now();
     if (plan.epoch != epoch_) throw PlanGap("plan of epoch " + std::to_string(plan.epoch.value));
     if (plan.step.value != next_step_)
       throw PlanGap("step " + std::to_string(plan.step.value) + " instead of " + std::to_string(next_step_));
     next_step_ = 0;  // a step that fails half-way leaves tables that nothing may continue
-    const std::uint64_t after = plan.step.value + 1;
 
     plan::ForwardResult result;
     result.epoch = plan.epoch;
@@ -54,25 +109,54 @@ class Executor::State {
       will_write(block);
     });
     copy_blocks(plan);
+    receive_old_tokens(plan.step);
     if (const std::size_t rows = build_rows(plan); rows > 0) {
-      const kernels::Rows hidden = hidden_.rows(rows);
-      model_.embed(tokens_, hidden);
-      const kernels::Rows wanted = runner_.run({row_runs_, rows, wanted_}, hidden, *kv_, plan.step, abort);
-      sampling_.run(plan.samples, positions_, wanted, sequences_, result);
+      const kernels::Rows hidden = runner_.run(tokens_, {row_runs_, rows, wanted_, plan.split}, *kv_, plan.step, abort);
+      if (place_.in_last_stage()) sample(plan, hidden, result);
+      exchange_tokens(plan, result);
     }
     backend_.synchronize();
+    if (collective_ != nullptr) collective_->finish_sends();
     if (abort.load(std::memory_order_relaxed)) throw StepAborted();
-    next_step_ = after;
-    const auto elapsed = std::chrono::steady_clock::now() - start;
-    result.compute_us = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count());
+    next_step_ = plan.step.value + 1;
+    result.compute_us = micros(std::chrono::steady_clock::now() - start);
+    const collective::WireTimes wire = runner_.end_step(plan.step);
+    result.wait_us = micros(wire.waited);
+    result.wire_us = micros(under_way(wire.spans));
     return result;
   }
 
-  kernels::KvCache& kv_cache() { return *kv_; }
-  void watch_writes(std::function<void(BlockId)> about_to_write) { about_to_write_ = std::move(about_to_write); }
-  void will_load(BlockId block) { residency_->used(block); }
+  void sample(const plan::ForwardPlan& plan, kernels::Rows hidden, plan::ForwardResult& result) {
+    const auto start = std::chrono::steady_clock::now();
+    sampling_.run(plan.samples, positions_, hidden, sequences_, result);
+    if (trace_ != nullptr && !plan.samples.empty()) trace_->computed("sample", start, std::chrono::steady_clock::now());
+  }
 
- private:
+  /// The sampling rank tells what was drawn; the others note what they will be told.
+  void exchange_tokens(const plan::ForwardPlan& plan, const plan::ForwardResult& result) {
+    if (collective_ == nullptr) return;
+    sequences_.note_draws(plan);
+    if (!place_.samples()) return drawn_.expect(plan.step, plan.samples);
+    drawn(plan, result, drawn_now_);
+    if (!drawn_now_.empty()) collective_->send_tokens(drawn_now_);
+  }
+
+  /// Nothing piles up on ranks that need no ids: those of a step that can be in flight no more are there, or nearly.
+  void receive_old_tokens(StepNumber step) {
+    const std::uint64_t in_flight = place_.shape.stages + 1U;
+    if (collective_ != nullptr && step.value > in_flight) drawn_.receive_until(step.value - in_flight, *collective_, sequences_);
+  }
+
+  static std::chrono::nanoseconds under_way(const std::vector<collective::WireSpan>& spans) {
+    std::chrono::nanoseconds total{0};
+    std::chrono::steady_clock::time_point until;
+    for (const collective::WireSpan& span : spans) {  // in order of their starts
+      if (span.end > until) total += span.end - std::max(span.begin, until);
+      until = std::max(until, span.end);
+    }
+    return total;
+  }
+
   void will_write(BlockId block) {
     if (about_to_write_) about_to_write_(block);
     if (poison_) kv_->poison_block(block);
@@ -125,8 +209,11 @@ class Executor::State {
     row_runs_.push_back({first_row, run.rows, position, sequence.blocks.data()});
   }
 
-  TokenId resolve(TokenId token, const Sequence& sequence) const {
+  /// In the first stage; what the others have for a last token is never read.
+  TokenId resolve(TokenId token, const Sequence& sequence) {
     if (token == plan::kLastToken) {
+      if (!place_.in_first_stage()) return 0;
+      if (sequence.drawn_at != 0 && !place_.samples()) drawn_.receive_until(sequence.drawn_at, *collective_, sequences_);
       if (!sequence.last) throw PlanGap("a row wants the last token of a sequence that has drawn none");
       return *sequence.last;
     }
@@ -136,27 +223,32 @@ class Executor::State {
 
   model::Model& model_;
   kernels::Backend& backend_;
+  const base::ShardPlace place_;
   const bool poison_;
+  StepTrace* const trace_;
+  collective::Collective* collective_ = nullptr;  // of the epoch; null with one rank
   SegmentRunner runner_;
   SamplingStep sampling_;
   SequenceTable sequences_;
+  DrawnTokens drawn_;
   std::unique_ptr<kernels::KvCache> kv_;
   std::optional<KvResidency> residency_;
   std::function<void(BlockId)> about_to_write_;  // may be empty
   GroupEpoch epoch_;
   std::uint64_t next_step_ = 0;  // 0 = no plan may run before the next epoch
   // Of the step that runs.
-  model::RowBuffer hidden_;
   std::vector<TokenId> tokens_;
   std::vector<std::uint32_t> positions_;
   std::vector<kernels::SequenceRows> row_runs_;
-  std::vector<std::uint32_t> wanted_;  // rows with a sample, ascending
+  std::vector<std::uint32_t> wanted_;     // rows with a sample, ascending
+  std::vector<std::uint32_t> drawn_now_;  // ids, for the other ranks
 };
 
 Executor::Executor(model::Model& model, kernels::Backend& backend, ExecutorOptions options)
     : state_(std::make_unique<State>(model, backend, std::move(options))) {}
 Executor::~Executor() = default;
-void Executor::enter_epoch(GroupEpoch epoch) { state_->enter_epoch(epoch); }
+void Executor::enter_epoch(GroupEpoch epoch, collective::Collective* collective) { state_->enter_epoch(epoch, collective); }
+void Executor::leave_epoch() { state_->leave_epoch(); }
 plan::ForwardResult Executor::run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) { return state_->run(plan, abort); }
 std::size_t Executor::kv_bytes() const { return state_->kv_cache().bytes(); }
 kernels::KvCache& Executor::kv_cache() { return state_->kv_cache(); }

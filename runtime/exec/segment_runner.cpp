@@ -4,29 +4,108 @@
 
 namespace troupe::exec {
 
-SegmentRunner::SegmentRunner(model::Model& model, FaultHook fault_hook)
-    : model_(model), fault_hook_(std::move(fault_hook)), narrowed_(model.config().hidden) {}
+using Clock = std::chrono::steady_clock;
 
-kernels::Rows SegmentRunner::run(const model::Chunk& chunk, kernels::Rows hidden, kernels::KvCache& kv, StepNumber step,
+SegmentRunner::SegmentRunner(model::Model& model, kernels::Backend& backend, const base::ShardPlace& place, FaultHook fault_hook,
+                             StepTrace* trace)
+    : model_(model),
+      backend_(backend),
+      place_(place),
+      fault_hook_(std::move(fault_hook)),
+      trace_(trace),
+      hidden_(model.config().hidden),
+      narrowed_(model.config().hidden),
+      addend_(model.config().hidden) {}
+
+kernels::Rows SegmentRunner::run(std::span<const TokenId> tokens, const StepRows& rows, kernels::KvCache& kv, StepNumber step,
                                  const std::atomic<bool>& abort) {
-  kernels::Rows residual = hidden;
+  begin(rows);
   for (std::size_t segment = 0; segment < model_.num_segments(); ++segment) {
-    poll(step, segment, abort);
-    const kernels::Rows rows = residual;
-    if (model_.narrows(segment) && chunk.wanted && chunk.wanted->size() < chunk.rows) {
-      residual = narrowed_.rows(chunk.wanted->size());
-      for (std::size_t i = 0; i < residual.count; ++i) std::copy_n(rows.row((*chunk.wanted)[i]), rows.width, residual.row(i));
+    for (Part& part : parts_) {
+      poll(step, segment, part.index == 0, abort);
+      if (segment == 0) enter(part, tokens);
+      finish_reduce(part);
+      run_segment(part, segment, kv);
     }
-    // With one rank the addend is the sum, so it goes straight to the residual stream. With more, it is stored apart, and the reduce
-    // over ranks belongs here.
-    model_.run_segment(segment, chunk, rows, kv, residual, kernels::Output::kAdd);
-    if (residual.count == 0) break;
   }
-  return residual;
+  for (Part& part : parts_) {
+    finish_reduce(part);
+    if (!place_.in_last_stage()) collective_->send_rows(part.hidden);
+  }
+  return place_.in_last_stage() ? narrowed_rows_ : kernels::Rows{};
 }
 
-void SegmentRunner::poll(StepNumber step, std::size_t segment, const std::atomic<bool>& abort) const {
-  if (fault_hook_) fault_hook_(step.value, segment, abort);
+void SegmentRunner::begin(const StepRows& rows) {
+  cut_rows(rows, cut_);
+  hidden_rows_ = hidden_.rows(rows.count);
+  narrowed_rows_ = narrowed_.rows(rows.wanted.size());
+  parts_.clear();
+  for (std::size_t i = 0; i < cut_.size(); ++i) parts_.push_back({&cut_[i], i, hidden_rows_.slice(cut_[i].first, cut_[i].count), false});
+  reduced_.clear();
+}
+
+void SegmentRunner::enter(Part& part, std::span<const TokenId> tokens) {
+  if (!place_.in_first_stage()) return collective_->receive_rows(part.hidden);
+  const auto start = Clock::now();
+  model_.embed(tokens.subspan(part.rows->first, part.rows->count), part.hidden);
+  if (trace_ != nullptr) trace_->computed("embed", start, Clock::now());
+}
+
+void SegmentRunner::run_segment(Part& part, std::size_t segment, kernels::KvCache& kv) {
+  const bool narrows = model_.narrows(segment);
+  // Behind a segment that narrowed to nothing there is nothing to do.
+  if (part.hidden.count == 0) return;
+  const auto start = Clock::now();
+  const kernels::Rows input = part.hidden;
+  if (narrows) part.hidden = narrow(part);
+  model::Chunk chunk{part.rows->sequences, input.count};
+  if (narrows) chunk.wanted = part.rows->wanted;
+  if (reduces()) {
+    const kernels::Rows addend = addend_.rows(part.hidden.count);
+    model_.run_segment(segment, chunk, input, kv, addend, kernels::Output::kStore);
+    collective_->start_reduce(part.index, addend);
+    part.reducing = true;
+    if (trace_ != nullptr) reduced_.push_back(name_of(segment, part));
+  } else {
+    // The addend is the sum, so it goes straight to the residual stream.
+    model_.run_segment(segment, chunk, input, kv, part.hidden, kernels::Output::kAdd);
+  }
+  if (trace_ != nullptr) trace_->computed(name_of(segment, part), start, Clock::now());
+}
+
+/// The residual stream of the part's wanted rows alone.
+kernels::Rows SegmentRunner::narrow(const Part& part) {
+  const std::vector<std::uint32_t>& wanted = part.rows->wanted;
+  const std::size_t before = part.index == 0 ? 0 : cut_[0].wanted.size();
+  const kernels::Rows to = narrowed_rows_.slice(before, wanted.size());
+  backend_.synchronize();
+  for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(part.hidden.row(wanted[i]), to.width, to.row(i));
+  return to;
+}
+
+void SegmentRunner::finish_reduce(Part& part) {
+  if (!part.reducing) return;
+  collective_->finish_reduce(part.index, part.hidden, kernels::Output::kAdd);
+  part.reducing = false;
+}
+
+collective::WireTimes SegmentRunner::end_step(StepNumber step) {
+  collective::WireTimes times;
+  if (collective_ != nullptr) times = collective_->take_times();
+  if (trace_ == nullptr) return times;
+  for (std::size_t i = 0; i < std::min(times.spans.size(), reduced_.size()); ++i) trace_->reduced(reduced_[i], times.spans[i]);
+  trace_->end_step(step.value);
+  return times;
+}
+
+std::string SegmentRunner::name_of(std::size_t segment, const Part& part) const {
+  std::string name = segment % 2 == 0 ? "attention " : "mlp ";
+  if (parts_.size() > 1) name += part.index == 0 ? "A " : "B ";
+  return name + std::to_string(model_.slice().layers.first + segment / 2);
+}
+
+void SegmentRunner::poll(StepNumber step, std::size_t segment, bool first_part, const std::atomic<bool>& abort) const {
+  if (fault_hook_ && first_part) fault_hook_(step.value, segment, abort);
   if (abort.load(std::memory_order_relaxed)) throw StepAborted();
 }
 

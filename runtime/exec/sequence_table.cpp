@@ -35,7 +35,7 @@ Sequence& SequenceTable::add(const plan::AddedSequence& added) {
   TROUPE_CHECK(sampling.bias_tokens.size() == sampling.biases.size());
   sequence.penalties = {sampling.repetition_penalty, sampling.presence_penalty, sampling.frequency_penalty, sampling.bias_tokens,
                         sampling.biases};
-  if (sequence.penalties.need_history()) {
+  if (counts_ && sequence.penalties.need_history()) {
     for (std::size_t i = 0; i < added.history.size(); ++i) {
       if (i < added.generated_from)
         sequence.counts.add_prompt(added.history[i]);
@@ -44,6 +44,17 @@ Sequence& SequenceTable::add(const plan::AddedSequence& added) {
     }
   }
   return sequence;
+}
+
+void SequenceTable::note_draws(const plan::ForwardPlan& plan) {
+  for (const plan::Sample& sample : plan.samples)
+    if (sample.token == plan::kDraw) at(sample.sequence).drawn_at = plan.step.value;
+}
+
+void SequenceTable::note_drawn(SequenceSlot slot, std::uint64_t step, TokenId token) {
+  if (slot.value >= slots_.size()) return;
+  Sequence& sequence = slots_[slot.value];
+  if (sequence.live && sequence.added_at <= step) sequence.last = token;
 }
 
 void SequenceTable::check_block(BlockId block) const { TROUPE_CHECK(block < device_blocks_); }

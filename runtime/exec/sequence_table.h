@@ -16,16 +16,18 @@ struct Sequence {
   bool live = false;
   std::vector<BlockId> blocks;
   std::uint32_t length = 0;     // positions with K and V
-  std::optional<TokenId> last;  // drawn last
+  std::optional<TokenId> last;  // drawn last, as far as this rank has heard
+  std::uint64_t added_at = 0;   // step
+  std::uint64_t drawn_at = 0;   // last step with a draw for it; with more than one rank
   std::uint16_t choice = 0;
   plan::SamplingParameters sampling;
   sample::Penalties penalties;
-  sample::TokenCounts counts;  // kept only where the penalties need them
+  sample::TokenCounts counts;  // kept only where the penalties need them, on the rank that samples
 };
 
 class SequenceTable {
  public:
-  explicit SequenceTable(std::size_t device_blocks) : device_blocks_(device_blocks) {}
+  explicit SequenceTable(std::size_t device_blocks, bool counts = true) : device_blocks_(device_blocks), counts_(counts) {}
   void clear() { slots_.clear(); }
   /// Drops, adds, appends, in this order. Calls `fresh(block)` for each block that comes to hold no position yet.
   /// Throws PlanGap for an unknown slot or one that is taken, InvariantViolation for a block that is not there.
@@ -33,6 +35,10 @@ class SequenceTable {
   void apply(const plan::ForwardPlan& plan, Fresh&& fresh);
   /// Throws PlanGap for a slot that is not live.
   Sequence& at(SequenceSlot slot);
+  /// Of a step that ran: which sequences drew.
+  void note_draws(const plan::ForwardPlan& plan);
+  /// What was drawn for the slot in a step. Nothing if another sequence has the slot meanwhile.
+  void note_drawn(SequenceSlot slot, std::uint64_t step, TokenId token);
 
  private:
   void drop(SequenceSlot slot);
@@ -40,6 +46,7 @@ class SequenceTable {
   void check_block(BlockId block) const;
 
   std::size_t device_blocks_;
+  bool counts_;
   std::vector<Sequence> slots_;
 };
 
@@ -50,7 +57,8 @@ void SequenceTable::apply(const plan::ForwardPlan& plan, Fresh&& fresh) {
   };
   for (const SequenceSlot slot : plan.dropped) drop(slot);
   for (const plan::AddedSequence& added : plan.added) {
-    const Sequence& sequence = add(added);
+    Sequence& sequence = add(added);
+    sequence.added_at = plan.step.value;
     for (std::size_t i = 0; i < sequence.blocks.size(); ++i) tell(sequence, i);
   }
   TROUPE_CHECK(plan.append_slots.size() == plan.append_blocks.size());

@@ -3,7 +3,11 @@
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
 #include "runtime/base/phase_clock.h"
+#include "runtime/collective/codec_table.h"
+#include "runtime/collective/collective.h"
+#include "runtime/collective/transport_table.h"
 #include "runtime/exec/kv_memory.h"
+#include "runtime/exec/step_trace.h"
 #include "runtime/weights/gguf_file.h"
 #include "runtime/weights/pack_cache.h"
 
@@ -95,11 +99,31 @@ class CpuShardEngine final : public ShardEngine {
     }
   }
 
-  Result<EpochFacts> enter_epoch(const EpochEntry& entry, const std::atomic<bool>&) override {
+  Result<EpochFacts> enter_epoch(const EpochEntry& entry, const std::atomic<bool>& abort) override {
     TROUPE_CHECK(executor_);
-    executor_->enter_epoch(entry.epoch);
-    return EpochFacts{{}, numerics_, {}};
+    if (place_.shape.ranks() == 1) {
+      executor_->enter_epoch(entry.epoch);
+      return EpochFacts{{}, numerics_, {}};
+    }
+    auto facts = meet(entry, abort);
+    if (!facts) leave_group();
+    return facts;
   }
+
+  void leave_epoch() override {
+    if (!executor_) return;
+    executor_->leave_epoch();
+    if (trace_) trace_->flush();
+    if (place_.shape.ranks() == 1) return;
+    leave_group();
+    auto port = collective::open_port(transport_);
+    if (port)
+      port_ = std::move(*port);
+    else
+      base::log(base::LogLevel::kError, "no_data_port", "reason=" + base::log_value(port.error().client_text));
+  }
+
+  std::string data_address() override { return port_ ? port_->address() : std::string(); }
 
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {
     TROUPE_CHECK(executor_);
@@ -110,7 +134,56 @@ class CpuShardEngine final : public ShardEngine {
   RankStores* stores() override { return stores_.get(); }
 
  private:
+  Result<EpochFacts> meet(const EpochEntry& entry, const std::atomic<bool>& abort) {
+    std::optional<kernels::WireFormat> format;
+    if (entry.codec != "auto") {
+      const auto found = collective::find_codec(entry.codec);
+      if (!found) return found.error();
+      format = *found;
+    }
+    if (!port_ || entry.addresses.size() != place_.shape.ranks())
+      return make_error(ErrorClass::kGroupLost, ErrorReason::kUnclassified, "this rank cannot meet the others", {},
+                        port_ ? "not one address a rank" : "no data port is open");
+    auto transport = port_->meet({entry.epoch, entry.token, entry.addresses, place_.rank}, abort);
+    port_.reset();
+    if (!transport) return transport.error();
+    const collective::CollectiveOptions options{place_, format.value_or(kernels::WireFormat::kBf16), spin_us_};
+    collective_ = std::make_unique<collective::Collective>(std::move(*transport), *backend_, options, abort);
+    try {
+      const MeasuredGroup measured = measure_group(*model_, *backend_, executor_->kv_cache(), place_, *collective_, format);
+      return begin_epoch(entry.epoch, measured);
+    } catch (const collective::Interrupted&) {
+      return peers_lost("aborted");
+    } catch (const collective::PeerLost& lost) {
+      return peers_lost(lost.what());
+    }
+  }
+
+  static Error peers_lost(const std::string& why) {
+    return make_error(ErrorClass::kGroupLost, ErrorReason::kUnclassified, "the ranks did not meet", {}, why);
+  }
+
+  Result<EpochFacts> begin_epoch(GroupEpoch epoch, const MeasuredGroup& measured) {
+    executor_->enter_epoch(epoch, collective_.get());
+    const std::string codec(collective::codec_name(measured.format));
+    const Hash128 numerics = model::numerics_id(content_, weight_format_, activations_, kv_format_, place_.shape, codec);
+    TROUPE_CHECK(!stores_are_open_ || numerics == numerics_);  // what is stored belongs to one id
+    numerics_ = numerics;
+    if (auto opened = open_stores(); !opened) return opened.error();
+    return EpochFacts{codec, numerics_, measured.speed};
+  }
+
+  void leave_group() {
+    executor_->leave_epoch();
+    collective_.reset();
+    port_.reset();
+  }
+
   Result<ShardFacts> load_all(const ShardSpec& spec, const model::LoadProgress& progress) {
+    place_ = spec.place;
+    transport_ = spec.transport;
+    spin_us_ = spec.spin_us;
+    TROUPE_CHECK(place_.shape.ranks() > 0 && place_.rank < place_.shape.ranks());
     const auto activations = look_up(kActivations, "activations", spec.activations);
     if (!activations) return activations.error();
     const auto weight_format = look_up(kWeightFormats, "weights", spec.weights);
@@ -129,6 +202,11 @@ class CpuShardEngine final : public ShardEngine {
     } catch (const std::invalid_argument& refused) {
       return bad_option("isa", refused.what());
     }
+    model::LoadPart part;
+    part.place = place_;
+    part.slice_head = transport_.interface.empty();  // across a network, a slice of logits takes longer than the whole product
+    if (const auto slice = model::slice_model(*config, part); !slice) return slice.error();
+    // Of the whole model, so that all ranks come to the same number.
     const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
     const auto blocks = choose_device_blocks(block_bytes, config->context, spec.device_bytes, usable_memory());
     if (!blocks) return blocks.error();
@@ -141,8 +219,8 @@ class CpuShardEngine final : public ShardEngine {
     if (spec.known_content && content->hash != spec.known_content->hash)  // running streams would go on with another model
       return (*file)->disk_file().unreadable("the model file was replaced since the start; start anew to serve it");
     clock.mark("content");
-    auto cache = std::make_unique<weights::PackCache>(folder, content->hash, backend_->pack_layout());
-    auto model = model::load_model(*file, *backend_, progress, cache.get());
+    auto cache = std::make_unique<weights::PackCache>(folder, content->hash, backend_->pack_layout() + model::part_name(part));
+    auto model = model::load_model(*file, *backend_, progress, cache.get(), part);
     if (!model) return model.error();
     // Else weights of one content would be served, and kept packed, under the name of another.
     if (!(*file)->disk_file().unchanged())
@@ -150,11 +228,19 @@ class CpuShardEngine final : public ShardEngine {
     model_ = std::move(*model);
     cache_ = std::move(cache);
     clock.mark("weights");
-    executor_ = std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, faults_.step, false});
+    if (!spec.trace_file.empty()) trace_ = std::make_unique<StepTrace>(spec.trace_file, place_.rank);
+    executor_ =
+        std::make_unique<Executor>(*model_, *backend_, ExecutorOptions{*blocks, *kv_format, faults_.step, false, place_, trace_.get()});
     clock.mark("executor");
-    ShardFacts facts = describe(spec, *weight_format, *activations, *kv_format, *blocks, content->hash);
-    numerics_ = facts.numerics;
-    if (auto opened = open_stores(spec, *places, facts); !opened) return opened.error();
+    content_ = content->hash;
+    weight_format_ = *weight_format;
+    activations_ = *activations;
+    kv_format_ = *kv_format;
+    places_ = *places;
+    cache_folder_ = spec.cache_folder;
+    numerics_ = model::numerics_id(content_, weight_format_, activations_, kv_format_, place_.shape);
+    ShardFacts facts = describe(spec, *blocks);
+    if (auto prepared = prepare_group(facts); !prepared) return prepared.error();
     cache_->write_in_background();
     if (!spec.cache_in_background) cache_->finish();
     base::log(base::LogLevel::kDebug, "shard_loaded", clock.fields() + " packed_from=" + (facts.weights_cached ? "cache" : "file"));
@@ -174,39 +260,57 @@ class CpuShardEngine final : public ShardEngine {
     return Places{*host, *disk};
   }
 
-  Status open_stores(const ShardSpec& spec, const Places& places, ShardFacts& facts) {
+  /// A rank alone opens its stores at once; ranks that meet do it when they know their codec, and open their port.
+  Status prepare_group(ShardFacts& facts) {
+    facts.host_blocks = places_.host;
+    facts.disk_blocks = places_.disk;
+    if (place_.shape.ranks() > 1) {
+      auto port = collective::open_port(transport_);
+      if (!port) return port.error();
+      port_ = std::move(*port);
+      return ok_status();
+    }
+    if (auto opened = open_stores(); !opened) return opened.error();
+    facts.host_blocks = stores_ ? stores_->host_blocks() : 0;
+    facts.disk_blocks = stores_ ? stores_->disk_blocks() : 0;
+    return ok_status();
+  }
+
+  /// Once; the domain tells ranks and codecs apart, so no two share a file.
+  Status open_stores() {
+    if (stores_are_open_) return ok_status();
     RankStoresSpec stores;
-    stores.host_blocks = places.host;
-    stores.disk_blocks = places.disk;
-    stores.domain = store_domain({facts.content, facts.numerics, executor_->kv_cache().block_layout()});
-    stores.folder = spec.cache_folder;
+    stores.host_blocks = places_.host;
+    stores.disk_blocks = places_.disk;
+    stores.domain = store_domain({content_, numerics_, executor_->kv_cache().block_layout() + rank_name()});
+    stores.folder = cache_folder_;
     stores.slow = faults_.slow;
     stores.computing = [this] { return activity_.lately(); };
     stores.will_load = [executor = executor_.get()](BlockId block) { executor->will_load(block); };
     auto opened = RankStores::open(executor_->kv_cache(), std::move(stores));
     if (!opened) return opened.error();
-    facts.block_bytes = executor_->kv_cache().block_bytes();
+    stores_are_open_ = true;
     stores_ = std::move(*opened);
-    if (!stores_) return ok_status();
-    executor_->watch_writes([below = stores_.get()](BlockId block) { below->hand_out(block); });
-    facts.host_blocks = stores_->host_blocks();
-    facts.disk_blocks = stores_->disk_blocks();
+    if (stores_) executor_->watch_writes([below = stores_.get()](BlockId block) { below->hand_out(block); });
     return ok_status();
   }
 
-  ShardFacts describe(const ShardSpec& spec, kernels::WeightFormat weight_format, kernels::Activations activations,
-                      kernels::KvFormat kv_format, std::uint32_t blocks, const Hash128& content) const {
+  /// Empty for a rank alone, as before there were others: what it has on disk is found again.
+  std::string rank_name() const { return place_.shape.ranks() == 1 ? std::string() : " rank " + std::to_string(place_.rank); }
+
+  ShardFacts describe(const ShardSpec& spec, std::uint32_t blocks) const {
     ShardFacts facts;
-    facts.content = content;
+    facts.content = content_;
     facts.weights_cached = cache_->complete();
-    facts.numerics = model::numerics_id(facts.content, weight_format, activations, kv_format);
+    facts.numerics = numerics_;
     facts.device_blocks = blocks;
+    facts.block_bytes = executor_->kv_cache().block_bytes();
     facts.context_tokens = static_cast<std::uint32_t>(model_->config().context);
     facts.kv_bytes = executor_->kv_bytes();
     facts.weight_bytes = model_->weight_bytes();
     char line[256];
     std::snprintf(line, sizeof line, "%s, %zu layers, %.0f MiB of weights%s; %s; activations %s; KV %s, %.0f MiB = %zu tokens",
-                  model_->config().architecture.c_str(), model_->config().layers, static_cast<double>(facts.weight_bytes) / (1 << 20),
+                  model_->config().architecture.c_str(), model_->slice().layers.count, static_cast<double>(facts.weight_bytes) / (1 << 20),
                   spec.weights == "file" ? "" : (" as " + spec.weights).c_str(), backend_->description().c_str(), spec.activations.c_str(),
                   spec.kv_format.c_str(), static_cast<double>(facts.kv_bytes) / (1 << 20), static_cast<std::size_t>(blocks) * kBlockTokens);
     facts.description = line;
@@ -218,10 +322,24 @@ class CpuShardEngine final : public ShardEngine {
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<weights::PackCache> cache_;  // reads the model's weights while it writes
+  std::unique_ptr<StepTrace> trace_;           // null: off
   std::unique_ptr<Executor> executor_;
   Activity activity_;
-  Hash128 numerics_;
+  // What was loaded.
+  base::ShardPlace place_;
+  collective::TransportSpec transport_;
+  unsigned spin_us_ = 0;
+  Hash128 content_, numerics_;
+  kernels::WeightFormat weight_format_{};
+  kernels::Activations activations_{};
+  kernels::KvFormat kv_format_{};
+  Places places_;
+  std::string cache_folder_;
   std::unique_ptr<RankStores> stores_;  // over the executor's cache
+  bool stores_are_open_ = false;
+  // With more than one rank: between epochs the port, within one the collective.
+  std::unique_ptr<collective::Port> port_;
+  std::unique_ptr<collective::Collective> collective_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "runtime/base/shard_place.h"
 #include "runtime/collective/transport.h"
 #include "runtime/exec/executor.h"
+#include "runtime/exec/group_speed.h"
 #include "runtime/exec/rank_stores.h"
 #include "runtime/plan/forward_plan.h"
 #include "runtime/weights/content_hash.h"
@@ -26,10 +27,11 @@ struct ShardSpec {
   std::string weights = "file";      // file (as they are) | int8-channel
   std::string activations = "int8";  // int8 (group 32) | int8-token | bf16 | fp32
   std::string kv_format = "int8";    // int8 | fp16 | fp32
-  std::uint64_t device_bytes = 0;    // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
-  std::uint64_t host_bytes = 0;      // of the host's cache tier; 0 = none
-  std::uint64_t disk_bytes = 0;      // of the disk's, in cache_folder; 0 = none
-  std::size_t threads = 0;           // 0 = cores of the process
+  // Of the replica, over all its ranks, so that each has as many blocks:
+  std::uint64_t device_bytes = 0;  // of KV; 0 = default: min(25 % of RAM, 16 full contexts)
+  std::uint64_t host_bytes = 0;    // of the host's cache tier; 0 = none
+  std::uint64_t disk_bytes = 0;    // of the disk's, in cache_folder; 0 = none
+  std::size_t threads = 0;         // 0 = cores of the process
   bool pin = true;
   unsigned spin_us = 150;
   std::string isa;  // "" = best
@@ -39,10 +41,12 @@ struct ShardSpec {
   bool cache_in_background = true;
   /// What the caller knows of the model file, so that it is not read again for its hash; a file of other content is refused.
   std::optional<weights::KnownContent> known_content;
+  /// Steps are traced to "<trace_file>.rank<r>.json" (step_trace.h); empty: not at all.
+  std::string trace_file;
 };
 
 struct ShardFacts {
-  Hash128 numerics;
+  Hash128 numerics;  // with more than one rank: not yet final, since the codec is not known
   Hash128 content;
   std::uint32_t device_blocks = 0;
   std::uint32_t host_blocks = 0, disk_blocks = 0;  // 0 = no such tier
@@ -59,15 +63,6 @@ struct EpochEntry {
   std::string token;                   // these three only with more than one rank
   std::vector<std::string> addresses;  // data_address() of each rank, by rank
   std::string codec;                   // row of the codec table; "auto": the ranks measure, and rank 0 decides
-};
-
-/// What a row of a long prompt costs, as measured; for the choice of codec and overlap. All 0: not measured, or one rank.
-struct GroupSpeed {
-  double compute_ns = 0;         // a row, all layers of this rank
-  double wire_ns = 0;            // a row, all reduces, in the epoch's codec
-  double reduce_us = 0;          // of a reduce without rows: there and back
-  std::uint32_t reduces = 0;     // of a step on this rank
-  std::uint32_t row_hidden = 0;  // values of a row
 };
 
 struct EpochFacts {

@@ -53,20 +53,22 @@ EngineLoop::EngineLoop(LoadedModel& model, const LoopOptions& options)
     : model_(model),
       options_(options),
       scheduler_(scheduler_options(model, options)),
-      executor_(*model.model, *model.backend, {options.blocks, options.kv_format, {}, options.poison}) {
+      group_(model, {options.blocks, options.kv_format, options.poison, {}}) {
   enter_epoch();
   pump();
 }
 
 void EngineLoop::enter_epoch() {
   ++epoch_.value;
-  executor_.enter_epoch(epoch_);
+  group_.enter_epoch(epoch_);
   tier_.begin_epoch(epoch_, options_.blocks);
-  scheduler_.on_group_ready({epoch_, options_.blocks, static_cast<std::uint32_t>(model_.model->config().context)}, now_);
+  schedule::GroupReady ready{epoch_, options_.blocks, static_cast<std::uint32_t>(model_.model->config().context)};
+  ready.stages = model_.shape.stages;
+  scheduler_.on_group_ready(ready, now_);
 }
 
 void EngineLoop::restart_group() {
-  plans_.clear();
+  in_flight_.clear();
   scheduler_.on_group_lost(epoch_, false, {}, now_);
   pump();
   enter_epoch();
@@ -102,7 +104,11 @@ void EngineLoop::pump() {
     schedule::SchedulerOutput out = scheduler_.take_output();
     more = !out.matches.empty() || !out.leases.empty();
     wake_at_ = out.wake_at;
-    for (auto& plan : out.plans) plans_.push_back(std::move(plan));
+    for (auto& plan : out.plans) {
+      if (options_.split) plan.split = options_.split(plan);
+      group_.post(plan);
+      in_flight_.push_back(plan.tokens.size());
+    }
     // The tier answers in the order in which it is told and asked, as from one sender.
     std::vector<kv::PrefixMatched> matched;
     std::vector<kv::BlocksLeased> leased;
@@ -136,19 +142,17 @@ void EngineLoop::deliver(const schedule::TokensGenerated& tokens) {
 }
 
 bool EngineLoop::step() {
-  if (plans_.empty()) {
+  if (in_flight_.empty()) {
     if (!wake_at_) return false;
     now_ = std::max(now_, *wake_at_) + std::chrono::microseconds(1);
     wake_at_.reset();
     scheduler_.on_time(now_);
     pump();
-    return !plans_.empty() || wake_at_.has_value();
+    return !in_flight_.empty() || wake_at_.has_value();
   }
-  static const std::atomic<bool> kNoAbort{false};
-  const plan::ForwardPlan plan = std::move(plans_.front());
-  plans_.pop_front();
-  plan::ForwardResult result = executor_.run(plan, kNoAbort);
-  result.compute_us = kStepMicros + kRowMicros * static_cast<std::uint32_t>(plan.tokens.size());
+  plan::ForwardResult result = group_.result();
+  result.compute_us = kStepMicros + kRowMicros * static_cast<std::uint32_t>(in_flight_.front());
+  in_flight_.pop_front();
   now_ += std::chrono::microseconds(result.compute_us);
   scheduler_.on_result(result, now_);
   pump();

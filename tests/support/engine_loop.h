@@ -1,13 +1,14 @@
-// EngineLoop: a whole replica without actors, on the calling thread: Scheduler, DeviceTier and Executor exchange by hand what the
-// actors would send. Time is virtual and plans cost what the loop says, so a run is the same every time.
+// EngineLoop: a whole replica without actors, on the calling thread: Scheduler, DeviceTier and the ranks' Executors exchange by hand what
+// the actors would send. Time is virtual and plans cost what the loop says, so a run is the same every time.
 // For tests that ask which tokens come out; how they are delivered is tested with the actors.
 #pragma once
-#include "runtime/exec/executor.h"
 #include "runtime/kv/device_tier.h"
 #include "runtime/schedule/scheduler.h"
 #include "tests/support/load_model.h"
+#include "tests/support/shard_group.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,6 +22,8 @@ struct LoopOptions {
   std::uint32_t token_budget = 512, min_chunk = 32, max_sequences = 64;
   std::string policy = "fcfs";
   bool poison = true;  // fills every unwritten slot with 0xff
+  /// Where a plan's rows are cut in two (ForwardPlan::split). Empty: where the scheduler says.
+  std::function<std::uint32_t(const plan::ForwardPlan& plan)> split;
 };
 
 struct LoopRequest {
@@ -74,10 +77,10 @@ class EngineLoop {
   LoopOptions options_;
   kv::DeviceTier tier_;
   schedule::Scheduler scheduler_;
-  exec::Executor executor_;
+  ShardGroup group_;
   GroupEpoch epoch_{0};
   schedule::TimePoint now_{std::chrono::seconds(1)};
-  std::deque<plan::ForwardPlan> plans_;
+  std::deque<std::size_t> in_flight_;  // rows of each plan
   std::optional<schedule::TimePoint> wake_at_;
   std::uint64_t next_request_ = 1;
   std::map<RequestId, std::vector<LoopOutput>> outputs_;
