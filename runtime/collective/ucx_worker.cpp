@@ -27,7 +27,7 @@ using Setting = std::pair<const char*, const char*>;
 constexpr Setting kAlways[] = {{"RNDV_THRESH", "inf"}, {"KEEPALIVE_INTERVAL", "1s"}};
 // Segments of one host are reached by descriptors in /proc (the default), so that a killed process leaves no file behind.
 constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"}};
-constexpr Setting kTcp[] = {{"TLS", "tcp"}};
+constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}};
 
 Error failed(const std::string& what, ucs_status_t status) {
   return make_error(ErrorClass::kUnavailable, ErrorReason::kBadConfig, what + ": " + ucs_status_string(status), "transport");
