@@ -1,13 +1,25 @@
 #include "tests/runtime/exec/forced_run.h"
 
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights/gguf_file.h"
+#include "tests/support/load_model.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace troupe::test {
+
+RunPlan run_on(exec::Executor& executor) {
+  return [&executor](const plan::ForwardPlan& plan) {
+    const std::atomic<bool> abort{false};
+    return executor.run(plan, abort);
+  };
+}
 
 std::vector<GoldenCase> read_golden() {
   std::ifstream file(TROUPE_TEST_DATA "/golden/smollm2_q4_1_greedy.json");
@@ -34,8 +46,7 @@ std::vector<GoldenCase> read_golden() {
   return cases;
 }
 
-std::vector<ForcedStep> run_forced(exec::Executor& executor, GroupEpoch epoch, const GoldenCase& golden, std::size_t chunk) {
-  executor.enter_epoch(epoch);
+std::vector<ForcedStep> run_forced(const RunPlan& run, GroupEpoch epoch, const GoldenCase& golden, std::size_t chunk) {
   std::vector<TokenId> tokens = golden.prompt;
   for (std::size_t i = 0; i + 1 < golden.steps.size(); ++i) tokens.push_back(golden.steps[i].best);
 
@@ -61,8 +72,7 @@ std::vector<ForcedStep> run_forced(exec::Executor& executor, GroupEpoch epoch, c
       for (const TokenId token : golden.steps[sampled.back()].top)
         plan.samples.push_back({static_cast<std::uint32_t>(row), {0}, token, 0, 0});
     }
-    const std::atomic<bool> abort{false};
-    const plan::ForwardResult result = executor.run(plan, abort);
+    const plan::ForwardResult result = run(plan);
     std::size_t next = 0;
     for (const std::size_t step : sampled) {
       steps[step].best = result.tokens.at(next++);
@@ -70,6 +80,43 @@ std::vector<ForcedStep> run_forced(exec::Executor& executor, GroupEpoch epoch, c
     }
   }
   return steps;
+}
+
+std::vector<TokenId> eval_tokens() {
+  std::ifstream file(TROUPE_TEST_DATA "/eval/eval.txt", std::ios::binary);
+  if (!file) throw std::runtime_error("tests/data/eval/eval.txt is missing");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto model = weights::GgufFile::open(default_model_path()).value();
+  return text::Tokenizer::make(weights::read_vocabulary(*model).value()).value()->encode(text, false);
+}
+
+std::size_t blocks_for(const std::vector<TokenId>& tokens) { return (tokens.size() + kBlockTokens - 1) / kBlockTokens; }
+
+double perplexity(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens) {
+  constexpr std::size_t kChunk = 256;
+  double sum = 0;
+  std::size_t scored = 0;
+  for (std::size_t first = 0; first < tokens.size(); first += kChunk) {
+    const std::size_t rows = std::min(kChunk, tokens.size() - first);
+    plan::ForwardPlan plan;
+    plan.epoch = epoch;
+    plan.step = {first / kChunk + 1};
+    if (first == 0) {
+      plan.added.emplace_back();
+      for (std::size_t block = 0; block < blocks_for(tokens); ++block) plan.added[0].blocks.push_back(static_cast<BlockId>(block));
+    }
+    plan.runs = {{{0}, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(rows), 0}};
+    plan.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(first + rows));
+    for (std::size_t row = 0; row < rows && first + row + 1 < tokens.size(); ++row)
+      plan.samples.push_back({static_cast<std::uint32_t>(row), {0}, tokens[first + row + 1], 0, 0});
+    const plan::ForwardResult result = run(plan);
+    if (!result.failed_samples.empty() || result.logprobs.size() != plan.samples.size())
+      throw std::runtime_error("a row has no log-probability");
+    for (const float logprob : result.logprobs) sum -= static_cast<double>(logprob);
+    scored += result.logprobs.size();
+  }
+  if (scored + 1 != tokens.size()) throw std::runtime_error("not every token was scored");
+  return std::exp(sum / static_cast<double>(scored));
 }
 
 void Agreement::add(const GoldenCase& golden, const std::vector<ForcedStep>& got) {

@@ -1,11 +1,15 @@
 // Teacher-forced runs: the model sees given ids whatever it would have drawn, and says at each step what it would have drawn and
-// how likely it finds given candidates. Used by the golden tests.
+// how likely it finds given candidates. Used by the golden and perplexity tests; what runs the plans may be one executor or many.
 #pragma once
 #include "runtime/exec/executor.h"
 
+#include <functional>
 #include <vector>
 
 namespace troupe::test {
+
+using RunPlan = std::function<plan::ForwardResult(const plan::ForwardPlan& plan)>;
+RunPlan run_on(exec::Executor& executor);
 
 /// A case of tests/data/golden/smollm2_q4_1_greedy.json.
 struct GoldenStep {
@@ -26,8 +30,15 @@ struct ForcedStep {
   TokenId best = 0;
   std::vector<float> logprobs;  // of GoldenStep::top
 };
-/// Runs one case on a fresh epoch; `chunk` rows a plan.
-std::vector<ForcedStep> run_forced(exec::Executor& executor, GroupEpoch epoch, const GoldenCase& golden, std::size_t chunk);
+/// Runs one case as the first of an epoch, which has been entered; `chunk` rows a plan.
+std::vector<ForcedStep> run_forced(const RunPlan& run, GroupEpoch epoch, const GoldenCase& golden, std::size_t chunk);
+
+/// tests/data/eval/eval.txt as ids of the default model.
+std::vector<TokenId> eval_tokens();
+/// exp of the mean negative log-likelihood of all tokens but the first: one sequence, the first of an epoch that has been entered. It takes
+/// blocks 0, 1, ... Throws std::runtime_error where the engine gives none.
+double perplexity(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens);
+std::size_t blocks_for(const std::vector<TokenId>& tokens);
 
 /// How near a run is to the reference.
 struct Agreement {

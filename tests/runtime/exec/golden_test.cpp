@@ -32,7 +32,8 @@ TEST_CASE("fp32 activations and KV: the reference's tokens and log-probabilities
   double largest = 0;
   for (const test::GoldenCase& golden : test::read_golden()) {
     CAPTURE(golden.id);
-    const auto got = test::run_forced(executor, {++epoch}, golden, kChunk);
+    executor.enter_epoch({++epoch});
+    const auto got = test::run_forced(test::run_on(executor), {epoch}, golden, kChunk);
     for (std::size_t i = 0; i < golden.steps.size(); ++i) {
       CAPTURE(i, golden.steps[i].margin);
       if (golden.steps[i].margin >= kTie) CHECK(got[i].best == golden.steps[i].best);
@@ -53,7 +54,10 @@ TEST_CASE("int8 activations and KV: no further from the reference than llama.cpp
   exec::Executor executor(*loaded.model, *loaded.backend, {kBlocks, kernels::KvFormat::kInt8, {}, true});
   test::Agreement agreement;
   std::uint32_t epoch = 0;
-  for (const test::GoldenCase& golden : test::read_golden()) agreement.add(golden, test::run_forced(executor, {++epoch}, golden, kChunk));
+  for (const test::GoldenCase& golden : test::read_golden()) {
+    executor.enter_epoch({++epoch});
+    agreement.add(golden, test::run_forced(test::run_on(executor), {epoch}, golden, kChunk));
+  }
   const auto theirs = llama_cpp_figures();
   REQUIRE(theirs.at("steps").get<std::size_t>() == agreement.steps);
   const double their_top1 = theirs.at("top1_agreement").get<double>(), their_error = theirs.at("mean_top5_error").get<double>();

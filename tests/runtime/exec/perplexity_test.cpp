@@ -1,17 +1,12 @@
 // Perplexity of the default model on tests/data/eval: how much the 8-bit arithmetic costs against fp32 activations and K/V. Teacher-forced
 // through the Executor, the whole text as one sequence. Needs the default model; see load_model.h.
-#include "runtime/exec/executor.h"
-#include "runtime/text/tokenizer.h"
-#include "runtime/weights/gguf_file.h"
+#include "tests/runtime/exec/forced_run.h"
 #include "tests/support/load_model.h"
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
 using namespace troupe;
 
@@ -62,56 +57,16 @@ double bound(const Path& path) {
   return 0;
 }
 
-std::vector<TokenId> eval_tokens() {
-  std::ifstream file(TROUPE_TEST_DATA "/eval/eval.txt", std::ios::binary);
-  REQUIRE(file);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto model = weights::GgufFile::open(test::default_model_path());
-  REQUIRE(model);
-  auto vocabulary = weights::read_vocabulary(**model);
-  REQUIRE(vocabulary);
-  const auto tokenizer = text::Tokenizer::make(std::move(*vocabulary));
-  REQUIRE(tokenizer);
-  return (*tokenizer)->encode(text, false);
-}
-
-/// exp of the mean negative log-likelihood of all tokens but the first.
 double perplexity(const Path& path, const std::vector<TokenId>& tokens) {
-  constexpr std::size_t kChunk = 256;
   auto loaded = test::load_for_test(test::default_model_path(), path.activations, "", 0, path.weights);
-  const std::size_t blocks = (tokens.size() + kBlockTokens - 1) / kBlockTokens;
-  exec::Executor executor(*loaded.model, *loaded.backend, {blocks, path.kv_format, {}, true});
-  const GroupEpoch epoch{1};
-  executor.enter_epoch(epoch);
-  double sum = 0;
-  std::size_t scored = 0;
-  for (std::size_t first = 0; first < tokens.size(); first += kChunk) {
-    const std::size_t rows = std::min(kChunk, tokens.size() - first);
-    plan::ForwardPlan plan;
-    plan.epoch = epoch;
-    plan.step = {first / kChunk + 1};
-    if (first == 0) {
-      plan.added.emplace_back();
-      for (std::size_t block = 0; block < blocks; ++block) plan.added[0].blocks.push_back(static_cast<BlockId>(block));
-    }
-    plan.runs = {{{0}, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(rows), 0}};
-    plan.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.begin() + static_cast<std::ptrdiff_t>(first + rows));
-    for (std::size_t row = 0; row < rows && first + row + 1 < tokens.size(); ++row)
-      plan.samples.push_back({static_cast<std::uint32_t>(row), {0}, tokens[first + row + 1], 0, 0});
-    const std::atomic<bool> abort{false};
-    const plan::ForwardResult result = executor.run(plan, abort);
-    REQUIRE(result.failed_samples.empty());
-    REQUIRE(result.logprobs.size() == plan.samples.size());
-    for (const float logprob : result.logprobs) sum -= static_cast<double>(logprob);
-    scored += result.logprobs.size();
-  }
-  REQUIRE(scored + 1 == tokens.size());
-  return std::exp(sum / static_cast<double>(scored));
+  exec::Executor executor(*loaded.model, *loaded.backend, {test::blocks_for(tokens), path.kv_format, {}, true});
+  executor.enter_epoch({1});
+  return test::perplexity(test::run_on(executor), {1}, tokens);
 }
 
 /// Compares paths with kExact and prints what it saw.
 void check_paths(const std::vector<Path>& paths) {
-  const std::vector<TokenId> tokens = eval_tokens();
+  const std::vector<TokenId> tokens = test::eval_tokens();
   REQUIRE(tokens.size() > 2000);
   const double exact = perplexity(kExact, tokens);
   std::cout << "perplexity over " << tokens.size() << " tokens: fp32 " << exact << "\n";
