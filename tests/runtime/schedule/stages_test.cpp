@@ -135,7 +135,7 @@ TEST_CASE("several short prompts share a plan, and fill the stages") {
 TEST_CASE("streams do not stall while a long prompt comes in, over all plans in flight") {
   for (std::uint32_t stages : {1U, 2U, 3U, 4U}) {
     SchedulerOptions options = usual();
-    options.stall_budget_ms = 200;
+    options.stall_budget_ms = 100;
     Replica replica(stages, options);
     std::vector<std::uint64_t> streams;
     for (std::uint32_t i = 0; i < 6; ++i) streams.push_back(replica.submit(10 + i, 400));
@@ -143,13 +143,16 @@ TEST_CASE("streams do not stall while a long prompt comes in, over all plans in 
     for (std::uint64_t stream : streams) replica.harness.outcome(stream).choices[0].longest_gap = {};
     const std::uint64_t prompt = replica.submit(1500, 1);
     const std::size_t before = replica.harness.plans().size();
-    while (replica.harness.outcome(prompt).choices.empty()) replica.steps(1);
+    while (replica.harness.outcome(prompt).choices.empty()) {
+      replica.steps(1);
+      CHECK(replica.harness.shard().plans_in_flight() <= std::max(stages, 2U));
+    }
     std::size_t longest = 0;
     for (std::size_t i = before; i < replica.harness.plans().size(); ++i)
       longest = std::max(longest, replica.harness.plans()[i].tokens.size());
     INFO("stages " << stages << ", longest plan " << longest << " rows");
-    CHECK(longest > 64);
-    for (std::uint64_t stream : streams) CHECK(replica.harness.outcome(stream).choices[0].longest_gap < std::chrono::milliseconds(200));
+    CHECK(longest >= 32);
+    for (std::uint64_t stream : streams) CHECK(replica.harness.outcome(stream).choices[0].longest_gap < std::chrono::milliseconds(100));
     CHECK(replica.harness.scheduler().stats().stall_overruns == 0);
   }
 }
