@@ -36,8 +36,8 @@ void require(bool condition, const char* what) {
 
 }  // namespace
 
-CpuAttention::CpuAttention(const AttentionKernels& kernels, ThreadTeam& team)
-    : kernels_(kernels), team_(team), scratch_(team.size()), own_(team.size()) {}
+CpuAttention::CpuAttention(const AttentionKernels& kernels, ThreadTeam& team, Poll& poll)
+    : kernels_(kernels), team_(team), poll_(poll), scratch_(team.size()), own_(team.size()) {}
 
 void CpuAttention::Scratch::reserve(std::size_t rows, std::size_t dim) {
   if (rows <= rows_ && dim <= dim_) return;
@@ -142,12 +142,19 @@ AttentionRun CpuAttention::begin(const Call& call, const AttentionPiece& piece, 
   return run_of(call, piece, scratch);
 }
 
-void CpuAttention::attend_tiles(const Call& call, const AttentionRun& run, std::size_t tile0, std::size_t tile1) const {
+void CpuAttention::attend_tiles(const Call& call, const AttentionRun& run, std::size_t tile0, std::size_t tile1, Poll* poll) const {
   const KvFormat format = call.kv->shape().format;
   const auto kernel = format == KvFormat::kInt8   ? kernels_.attend_int8
                       : format == KvFormat::kFp16 ? kernels_.attend_f16
                                                   : kernels_.attend_f32;
-  kernel(run, static_cast<int>(tile0), static_cast<int>(tile1));
+  if (!poll) return kernel(run, static_cast<int>(tile0), static_cast<int>(tile1));
+  const std::size_t values = 2 * kBlockTokens * static_cast<std::size_t>(run.head_dim * run.heads);  // K and V of a tile
+  const std::size_t most = std::min(Poll::kPieceProducts / static_cast<std::size_t>(run.rows), Poll::kPieceValues);
+  const std::size_t tiles = std::max<std::size_t>(1, most / values);
+  for (; tile0 < tile1; tile0 += tiles) {
+    kernel(run, static_cast<int>(tile0), static_cast<int>(std::min(tile1, tile0 + tiles)));
+    poll->after_piece();
+  }
 }
 
 void CpuAttention::finish_row(const Call& call, const AttentionPiece& piece, const AttentionRun& run, std::size_t head,
@@ -163,7 +170,7 @@ void CpuAttention::finish(const Call& call, const AttentionPiece& piece, const A
 
 void CpuAttention::attend(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const {
   const AttentionRun run = begin(call, piece, scratch);
-  attend_tiles(call, run, 0, static_cast<std::size_t>(run.positions[run.rows - 1] / kBlockTokens) + 1);
+  attend_tiles(call, run, 0, static_cast<std::size_t>(run.positions[run.rows - 1] / kBlockTokens) + 1, scratch.poll);
   finish(call, piece, run);
 }
 
@@ -194,7 +201,8 @@ void CpuAttention::attend_split(const Call& call, const AttentionPiece& piece, c
     own.factor = made.factor + begin * rows;
     own.lanes = made.lanes + begin * rows * 16;
     own.out = made.out + begin * rows * dim;
-    if (begin < end) attend_tiles(call, own, first + begin, first + end);
+    if (begin < end) attend_tiles(call, own, first + begin, first + end, nullptr);
+    if (Poll* const poll = scratch_[member.index()].poll) poll->after_piece();
     member.barrier();
     for (std::size_t r = from; r < to; ++r)
       kernels_.fold_row(made, static_cast<int>(r), run.max + r, run.lanes + r * 16, run.out + r * dim);
@@ -217,6 +225,7 @@ void CpuAttention::run(Rows qkv, std::size_t q_heads, std::span<const SequenceRo
   Call call{qkv, out, q_heads, q_heads / shape.kv_heads, layer, &kv};
   const AttentionPlan plan = plan_attention(sequences, call.group, shape.kv_heads, team_.active());
   reserve(call, plan);
+  scratch_.front().poll = poll_.wanted() ? &poll_ : nullptr;
   std::atomic<std::size_t> next{0};
   const std::size_t shared = plan.shared.size(), pieces = shared + plan.pieces.size();
   const auto work = [&](const ThreadTeam::Member& member) {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_kv_cache.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/page_buffer.h"
+#include "kernels/cpu/poll.h"
 #include "kernels/cpu/thread_team.h"
 
 #include <span>
@@ -15,7 +16,8 @@ namespace troupe::kernels::cpu {
 
 class CpuAttention {
  public:
-  CpuAttention(const AttentionKernels& kernels, ThreadTeam& team);
+  /// `poll` is called between tiles, on thread 0.
+  CpuAttention(const AttentionKernels& kernels, ThreadTeam& team, Poll& poll);
   /// As Backend::attention. Throws std::invalid_argument for shapes that do not fit, std::bad_alloc.
   void run(Rows qkv, std::size_t q_heads, std::span<const SequenceRows> sequences, const CpuKvCache& kv, std::size_t layer, Rows out);
 
@@ -36,6 +38,7 @@ class CpuAttention {
     std::int32_t *positions = nullptr, *q_sum = nullptr;
     float *q_scale = nullptr, *max = nullptr, *lanes = nullptr, *out = nullptr, *q_float = nullptr;
     std::int8_t* q = nullptr;
+    Poll* poll = nullptr;  // of its thread, if that calls somebody
 
    private:
     PageBuffer memory_;
@@ -46,7 +49,7 @@ class CpuAttention {
   void set_queries(const Call& call, const AttentionPiece& piece, const Scratch& scratch, std::size_t first_row, std::size_t stride) const;
   AttentionRun run_of(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const;
   AttentionRun begin(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const;
-  void attend_tiles(const Call& call, const AttentionRun& run, std::size_t tile0, std::size_t tile1) const;
+  void attend_tiles(const Call& call, const AttentionRun& run, std::size_t tile0, std::size_t tile1, Poll* poll) const;
   void finish(const Call& call, const AttentionPiece& piece, const AttentionRun& run) const;
   void finish_row(const Call& call, const AttentionPiece& piece, const AttentionRun& run, std::size_t head, std::size_t r) const;
   void attend(const Call& call, const AttentionPiece& piece, const Scratch& scratch) const;
@@ -60,6 +63,7 @@ class CpuAttention {
 
   const AttentionKernels& kernels_;
   ThreadTeam& team_;
+  Poll& poll_;
   std::vector<Scratch> scratch_, own_;  // one a thread; the second for a sequence of a shared piece
   PageBuffer parts_[2];                 // of a split row
 };

@@ -36,7 +36,7 @@ class CpuAttention::SharedWalk {
     std::size_t common = members[first + 1].common, rows = 0;
     for (std::size_t i = first + 1; i < last; ++i) common = std::min(common, members[i].common);
     for (std::size_t i = first; i < last; ++i) rows += rows_of(members[i]).rows();
-    if (common > tile) attention_.attend_tiles(call_, rows_at(row, rows, members[last - 1]), tile, common);
+    if (common > tile) attention_.attend_tiles(call_, rows_at(row, rows, members[last - 1]), tile, common, scratch_.poll);
     for (std::size_t i = first, end = 0; i < last; i = end) {
       std::size_t next_row = row + rows_of(members[i]).rows();
       for (end = i + 1; end < last && members[end].common > common; ++end) next_row += rows_of(members[end]).rows();
@@ -69,7 +69,7 @@ class CpuAttention::SharedWalk {
       for (std::size_t r = 0; r < piece.rows(); ++r)
         own_.copy_row(scratch_, h * stride_ + row + r, h * piece.stride() + r, dim(), call_.kv->shape().format);
     const AttentionRun run = attention_.run_of(call_, piece, own_);
-    attention_.attend_tiles(call_, run, tile, tiles_of(*member.sequence));
+    attention_.attend_tiles(call_, run, tile, tiles_of(*member.sequence), scratch_.poll);
     attention_.finish(call_, piece, run);
   }
 

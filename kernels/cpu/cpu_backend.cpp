@@ -71,7 +71,7 @@ CpuBackend::CpuBackend(const CpuOptions& options, const KernelSet& kernels)
       weight_format_(options.weights),
       team_({options.threads, options.pin, options.spin_us}),
       own_inputs_(team_.size()),
-      attention_(kernels_.attention, team_),
+      attention_(kernels_.attention, team_, poll_),
       samplers_(team_.size()) {}
 
 std::string CpuBackend::description() const {
@@ -99,7 +99,11 @@ std::unique_ptr<KvCache> CpuBackend::make_kv_cache(const KvShape& shape) { retur
 template <typename Op>
 void CpuBackend::for_rows(std::size_t rows, std::size_t work_per_row, Op op) {
   const auto share = [&](const ThreadTeam::Member& member) {
-    for (std::size_t i = member.begin(rows); i < member.end(rows); ++i) op(i);
+    Poll* const poll = poll_of(member);
+    for (std::size_t i = member.begin(rows); i < member.end(rows); ++i) {
+      op(i);
+      if (poll) poll->after_elements(work_per_row);
+    }
   };
   if (rows > 1 && rows * work_per_row * 64 > kSmallWork * 4)
     team_.run(share);
@@ -199,7 +203,11 @@ void CpuBackend::product(const Source& source, const Weight& weight, Rows y) {
   const auto work = [&](const ThreadTeam::Member& member) {
     ProductInput& input = few ? own_inputs_[member.index()] : shared_input_;
     const std::size_t begin = few ? 0 : member.begin(rows), end = few ? rows : member.end(rows);
-    for (std::size_t i = begin; i < end; ++i) prepare_row(source, i, cols, want_int8, input);
+    Poll* const poll = poll_of(member);
+    for (std::size_t i = begin; i < end; ++i) {
+      prepare_row(source, i, cols, want_int8, input);
+      if (poll) poll->after_elements(cols);
+    }
     if (!few) member.barrier();
     multiply(source, packed, input, y, member);
   };
@@ -242,7 +250,25 @@ void CpuBackend::multiply(const Source& source, const PackedWeight& weight, Prod
     for (const WeightSegment& segment : weight.segments()) {
       const std::size_t first = share * panels + segment.first_panel;
       const std::size_t from = std::max(begin, first), to = std::min(end, first + segment.panels);
-      if (from < to) multiply_segment(source, segment, weight.cols(), input, y, row0, row1, from - first, to - first);
+      if (from >= to) continue;
+      if (Poll* const poll = poll_of(member))
+        multiply_in_pieces(source, segment, weight.cols(), input, y, row0, row1, from - first, to - first, *poll);
+      else
+        multiply_segment(source, segment, weight.cols(), input, y, row0, row1, from - first, to - first);
+    }
+  }
+}
+
+/// In the order of the kernels: for each block of rows, all panels.
+void CpuBackend::multiply_in_pieces(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y,
+                                    std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1, Poll& poll) {
+  const std::size_t values = kPanelColumns * cols;  // of a panel
+  for (std::size_t row = row0; row < row1; row += kRowsOfShare) {
+    const std::size_t end = std::min(row1, row + kRowsOfShare);
+    const std::size_t panels = std::max<std::size_t>(1, std::min(Poll::kPieceProducts / (end - row), Poll::kPieceValues) / values);
+    for (std::size_t panel = panel0; panel < panel1; panel += panels) {
+      multiply_segment(source, segment, cols, input, y, row, end, panel, std::min(panel1, panel + panels));
+      poll.after_piece();
     }
   }
 }
@@ -315,10 +341,14 @@ void CpuBackend::rope_append(Rows qkv, std::size_t q_heads, std::span<const Sequ
   std::size_t rows = 0;
   for (const SequenceRows& s : sequences) rows += s.rows;
   const auto work = [&](const ThreadTeam::Member& member) {
+    Poll* const poll = poll_of(member);
     std::size_t before = 0;  // rows of the sequences so far
     for (const SequenceRows& s : sequences) {
       const std::size_t from = std::max(member.begin(rows), before), to = std::min(member.end(rows), before + s.rows);
-      for (std::size_t i = from; i < to; ++i) do_row(s, i - before);
+      for (std::size_t i = from; i < to; ++i) {
+        do_row(s, i - before);
+        if (poll) poll->after_elements(qkv.width);
+      }
       before += s.rows;
     }
   };

@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_kv_cache.h"
 #include "kernels/cpu/kernel_lists.h"
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/poll.h"
 #include "kernels/cpu/sampling.h"
 #include "kernels/cpu/thread_team.h"
 
@@ -63,6 +64,7 @@ class CpuBackend final : public Backend {
   void encode(Rows x, WireFormat format, std::span<std::byte> to) override;
   void decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output) override;
   void add_bias(Rows x, const float* bias) override;
+  void set_poll(std::function<void()> poll) override { poll_.set(std::move(poll)); }
   void synchronize() override {}
 
  private:
@@ -81,8 +83,12 @@ class CpuBackend final : public Backend {
   void multiply(const Source& source, const PackedWeight& weight, ProductInput& input, Rows y, const ThreadTeam::Member& member);
   void multiply_segment(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y, std::size_t row0,
                         std::size_t row1, std::size_t panel0, std::size_t panel1);
+  void multiply_in_pieces(const Source& source, const WeightSegment& segment, std::size_t cols, ProductInput& input, Rows y,
+                          std::size_t row0, std::size_t row1, std::size_t panel0, std::size_t panel1, Poll& poll);
   bool uses_int8(PanelFormat format) const { return has_int8_inputs() && is_quantized(format); }
   bool has_int8_inputs() const { return activations_ == Activations::kInt8Group32 || activations_ == Activations::kInt8Token; }
+  /// nullptr: this thread calls nobody.
+  Poll* poll_of(const ThreadTeam::Member& member) { return member.index() == 0 && poll_.wanted() ? &poll_ : nullptr; }
   template <typename Op>
   void for_rows(std::size_t rows, std::size_t work_per_row, Op op);
 
@@ -94,6 +100,7 @@ class CpuBackend final : public Backend {
   std::vector<float> addends_;            // products of float weights that are added to y, [rows][outputs]
   ProductInput shared_input_;             // many rows: each thread prepares a share
   std::vector<ProductInput> own_inputs_;  // few rows: each thread prepares all of them for itself
+  Poll poll_;
   CpuAttention attention_;
   std::vector<Sampler> samplers_;
   std::vector<const std::uint8_t*> parts_;  // of a sum that is decoded

@@ -178,55 +178,47 @@ TEST_CASE("what is not finite decodes to NaN throughout its group, and nowhere e
 }
 
 TEST_CASE("decode_sum adds the parts in their order, then to what was there", "[wire]") {
-  constexpr std::size_t kRows = 7;
+  constexpr std::size_t kRows = 7, kGap = 5;
   const auto reference = test_backend("ref", 1);
-  for (const std::string& isa : cpu_isa_levels())
-    for (const std::size_t threads : {1, 3}) {
-      const auto backend = test_backend(isa, threads);
-      for (const Shape& shape : kShapes)
-        for (const std::size_t width : {1, 17, 100, 576, 2304})
-          for (const std::size_t count : {1, 2, 3, 4}) {
-            Random random(width + count);
-            std::vector<std::vector<std::byte>> encoded;
-            std::vector<std::span<const std::byte>> parts;
-            std::vector<float> sum;
-            for (std::size_t p = 0; p < count; ++p) {
-              OwnedRows x(kRows, width, width + 3);
-              x.data = normals(random, x.data.size(), p == 1 ? 100.0F : 1.0F);
-              x.rows.data = x.data.data();
-              encoded.push_back(encode(*backend, shape, x.rows));
-              const std::size_t row_bytes = wire_row_bytes(shape.format, width);
-              for (std::size_t r = 0; r < kRows; ++r) {
-                const std::vector<std::byte> row(encoded.back().begin() + static_cast<std::ptrdiff_t>(r * row_bytes),
-                                                 encoded.back().begin() + static_cast<std::ptrdiff_t>((r + 1) * row_bytes));
-                const std::vector<float> value = decode(*reference, shape, row, width);
-                for (std::size_t i = 0; i < width; ++i)
-                  if (p == 0)
-                    sum.push_back(value[i]);
-                  else
-                    sum[r * width + i] += value[i];
-              }
-            }
-            for (const auto& part : encoded) parts.emplace_back(part);
-            OwnedRows stored(kRows, width, width + 5), added(kRows, width, width + 5);
+  for (const Shape& shape : kShapes)
+    for (const std::size_t width : {1, 17, 100, 1100}) {
+      Random random(width);
+      const std::size_t stride = width + kGap, row_bytes = wire_row_bytes(shape.format, width);
+      const std::vector<float> before = normals(random, kRows * stride);
+      std::vector<std::vector<std::byte>> encoded;
+      std::vector<std::span<const std::byte>> parts;
+      std::vector<float> sum(kRows * width);
+      for (const std::size_t count : {1, 2, 3, 4}) {
+        OwnedRows x(kRows, width, stride);
+        x.data = normals(random, x.data.size(), count == 2 ? 100.0F : 1.0F);
+        x.rows.data = x.data.data();
+        encoded.push_back(encode(*reference, shape, x.rows));
+        parts.assign(encoded.begin(), encoded.end());
+        for (std::size_t r = 0; r < kRows; ++r) {
+          const auto from = encoded.back().begin() + static_cast<std::ptrdiff_t>(r * row_bytes);
+          const std::vector<float> value = decode(*reference, shape, {from, from + static_cast<std::ptrdiff_t>(row_bytes)}, width);
+          for (std::size_t i = 0; i < width; ++i) sum[r * width + i] = count == 1 ? value[i] : sum[r * width + i] + value[i];
+        }
+        for (const std::string& isa : cpu_isa_levels())
+          for (const std::size_t threads : {1, 3}) {
+            const auto backend = test_backend(isa, threads);
+            OwnedRows stored(kRows, width, stride), added(kRows, width, stride);
             std::fill(stored.data.begin(), stored.data.end(), 7.0F);
-            added.data = normals(random, added.data.size());
-            added.rows.data = added.data.data();
-            const std::vector<float> before = added.data;
+            std::copy(before.begin(), before.end(), added.data.begin());
             backend->decode_sum(parts, shape.format, stored.rows, Output::kStore);
             backend->decode_sum(parts, shape.format, added.rows, Output::kAdd);
             std::size_t wrong = 0;
             for (std::size_t r = 0; r < kRows; ++r)
-              for (std::size_t i = 0; i < width + 5; ++i) {
-                const std::size_t at = r * (width + 5) + i;
-                if (r + 1 == kRows && i >= width) continue;
-                const bool gap = i >= width;
-                wrong += stored.data[at] != (gap ? 7.0F : sum[r * width + i]);
-                wrong += added.data[at] != (gap ? before[at] : before[at] + sum[r * width + i]);
+              for (std::size_t i = 0; i < stride; ++i) {
+                const std::size_t at = r * stride + i;
+                const float value = i < width ? sum[r * width + i] : 0.0F;
+                wrong += stored.data[at] != (i < width ? value : 7.0F);
+                wrong += added.data[at] != (i < width ? before[at] + value : before[at]);
               }
             CAPTURE(isa, threads, static_cast<int>(shape.format), width, count);
             CHECK(wrong == 0);
           }
+      }
     }
 }
 

@@ -76,13 +76,14 @@ void pack_wire_values(const std::int8_t* q, int n, std::uint8_t* to) {
     std::memcpy(to + i * kBits / 8, &bits, wire_bytes(static_cast<std::size_t>(count), kBits));
   }
 }
+// Not inlined: g++ 12 vectorizes two of them together, wrongly.
 template <int kBits>
-void unpack_wire_values(const std::uint8_t* from, int n, std::int8_t* q) {
-  constexpr int kTogether = kBits == 4 ? 2 : 4;
-  for (int i = 0; i < n; i += kTogether) {
-    const int count = n - i < kTogether ? n - i : kTogether;
+TROUPE_NOINLINE void unpack_wire_values(const std::uint8_t* from, int n, std::int8_t* q) {
+  constexpr int kTogether = kBits == 4 ? 2 : 4, kBytes = kTogether * kBits / 8;
+  for (int i = 0; i < n; i += kTogether, from += kBytes) {
+    const int count = n - i < kTogether ? n - i : kTogether, bytes = (count * kBits + 7) / 8;
     std::uint32_t bits = 0;
-    std::memcpy(&bits, from + i * kBits / 8, wire_bytes(static_cast<std::size_t>(count), kBits));
+    for (int b = 0; b < bytes; ++b) bits |= static_cast<std::uint32_t>(from[b]) << (8 * b);
     for (int j = 0; j < count; ++j)
       q[i + j] = static_cast<std::int8_t>(static_cast<int>(bits >> (kBits * j) & ((1U << kBits) - 1)) - (1 << (kBits - 1)));
   }

@@ -30,7 +30,7 @@ std::string Record::difference(const Record& other) const {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all = matmul_cases();
-  for (auto* more : {row_cases, attention_cases, logit_cases}) {
+  for (auto* more : {row_cases, attention_cases, logit_cases, wire_cases}) {
     std::vector<Case> cases = more();
     std::move(cases.begin(), cases.end(), std::back_inserter(all));
   }
@@ -45,7 +45,7 @@ std::string uncovered_tables() {
   } kTables[] = {
       {"MatmulKernels", sizeof(cpu::MatmulKernels), 3}, {"BfloatKernels", sizeof(cpu::BfloatKernels), 2},
       {"RowKernels", sizeof(cpu::RowKernels), 6},       {"AttentionKernels", sizeof(cpu::AttentionKernels), 9},
-      {"LogitKernels", sizeof(cpu::LogitKernels), 4},
+      {"LogitKernels", sizeof(cpu::LogitKernels), 4},   {"WireKernels", sizeof(cpu::WireKernels), 12},
   };
   std::string uncovered;
   for (const auto& row : kTables)

@@ -66,6 +66,7 @@ std::vector<Case> matmul_cases();
 std::vector<Case> row_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> logit_cases();
+std::vector<Case> wire_cases();
 std::vector<Case> all_cases();
 /// Empty, or which tables have entries that no case calls.
 std::string uncovered_tables();

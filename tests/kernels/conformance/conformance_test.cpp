@@ -76,12 +76,15 @@ TEST_CASE("every level does rows like the reference", "[conformance]") { check_c
 TEST_CASE("every level attends like the reference", "[conformance]") { check_cases(attention_cases()); }
 TEST_CASE("every level scans logits like the reference", "[conformance]") { check_cases(logit_cases()); }
 
+TEST_CASE("every level writes and sums wire rows like the reference", "[conformance]") { check_cases(wire_cases()); }
+
 TEST_CASE("every row of every list serves its level, best first, the reference last", "[conformance]") {
   check_list(cpu::matmul_list(), [](const cpu::KernelSet& set) -> const cpu::MatmulKernels& { return set.matmul; });
   check_list(cpu::bfloat_list(), [](const cpu::KernelSet& set) -> const cpu::BfloatKernels& { return set.bfloat; });
   check_list(cpu::row_list(), [](const cpu::KernelSet& set) -> const cpu::RowKernels& { return set.rows; });
   check_list(cpu::attention_list(), [](const cpu::KernelSet& set) -> const cpu::AttentionKernels& { return set.attention; });
   check_list(cpu::logit_list(), [](const cpu::KernelSet& set) -> const cpu::LogitKernels& { return set.logits; });
+  check_list(cpu::wire_list(), [](const cpu::KernelSet& set) -> const cpu::WireKernels& { return set.wire; });
   const std::vector<cpu::Isa> here = cpu::available_isas();
   for (const cpu::Isa level : cpu::all_isas())
     if (std::find(here.begin(), here.end(), level) == here.end())
@@ -93,6 +96,7 @@ TEST_CASE("the cases cover every entry of the tables and every value of the list
   check_enum(kAllStorageTypes);
   check_enum(kAllActivations);
   check_enum(kAllKvFormats);
+  check_enum(kAllWireFormats);
   check_enum(cpu::kAllPanelFormats);
   std::set<cpu::PanelFormat> packed;
   for (const StorageType type : kAllStorageTypes)

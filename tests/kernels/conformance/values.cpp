@@ -45,6 +45,17 @@ const char* name_of(KvFormat format) {
   return "?";
 }
 
+const char* name_of(WireFormat format) {
+  switch (format) {
+    case WireFormat::kFp32: return "fp32";
+    case WireFormat::kBf16: return "bf16";
+    case WireFormat::kInt8Group128: return "int8 group 128";
+    case WireFormat::kInt8Group32: return "int8 group 32";
+    case WireFormat::kInt6Group32: return "int6 group 32";
+    case WireFormat::kInt4Group32: return "int4 group 32";
+  }
+  return "?";
+}
 const char* name_of(cpu::PanelFormat format) {
   switch (format) {
     case cpu::PanelFormat::kW4Group32: return "w4_group32";

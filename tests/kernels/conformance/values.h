@@ -16,6 +16,7 @@ const char* name_of(Magnitude magnitude);
 const char* name_of(StorageType type);
 const char* name_of(Activations activations);
 const char* name_of(KvFormat format);
+const char* name_of(WireFormat format);
 const char* name_of(cpu::PanelFormat format);
 
 /// QuantizedRows that own their memory, each array of exactly the size that kernel_table.h states.
