@@ -25,8 +25,10 @@ using Setting = std::pair<const char*, const char*>;
 // Always: no rendezvous, since that takes answers of the peer, which come when it polls next, half a millisecond later each; bytes that are
 // sent at once are as fast here. A peer that died is looked for once a second where its connection does not tell.
 constexpr Setting kAlways[] = {{"RNDV_THRESH", "inf"}, {"KEEPALIVE_INTERVAL", "1s"}};
-// Segments of one host are reached by descriptors in /proc (the default), so that a killed process leaves no file behind.
-constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"}};
+// Segments of one host are reached by descriptors in /proc (the default), so that a killed process leaves no file behind. The queue holds
+// 4 MiB (of 8 KiB each) that a peer has not taken yet: with the 512 KiB of the default, ranks that poll now and then wait for each other.
+constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"}, {"MM_FIFO_SIZE", "512"}};
+// A connect() that waits for an answer would not see the abort flag.
 constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}};
 
 Error failed(const std::string& what, ucs_status_t status) {
