@@ -4,9 +4,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/phase_clock.h"
 #include "runtime/collective/codec_table.h"
-#include "runtime/collective/collective.h"
-#include "runtime/collective/transport_table.h"
 #include "runtime/exec/kv_memory.h"
+#include "runtime/exec/rank_group.h"
 #include "runtime/exec/step_trace.h"
 #include "runtime/weights/gguf_file.h"
 #include "runtime/weights/pack_cache.h"
@@ -44,6 +43,9 @@ constexpr std::array<NamedOption<kernels::WeightFormat>, 2> kWeightFormats{{
     {"file", kernels::WeightFormat::kFile},
     {"int8-channel", kernels::WeightFormat::kInt8Channel},
 }};
+
+/// In place of a codec's name: the ranks measure.
+constexpr std::string_view kMeasuredCodec = "auto";
 
 Error bad_option(const std::string& option, std::string what) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, option + ": " + std::move(what), option);
@@ -101,29 +103,19 @@ class CpuShardEngine final : public ShardEngine {
 
   Result<EpochFacts> enter_epoch(const EpochEntry& entry, const std::atomic<bool>& abort) override {
     TROUPE_CHECK(executor_);
-    if (place_.shape.ranks() == 1) {
-      executor_->enter_epoch(entry.epoch);
-      return EpochFacts{{}, numerics_, {}};
-    }
-    auto facts = meet(entry, abort);
-    if (!facts) leave_group();
-    return facts;
+    if (group_) return enter_group(entry, abort);
+    executor_->enter_epoch(entry.epoch);
+    return EpochFacts{{}, numerics_, {}};
   }
 
   void leave_epoch() override {
     if (!executor_) return;
     executor_->leave_epoch();
     if (trace_) trace_->flush();
-    if (place_.shape.ranks() == 1) return;
-    leave_group();
-    auto port = collective::open_port(transport_);
-    if (port)
-      port_ = std::move(*port);
-    else
-      base::log(base::LogLevel::kError, "no_data_port", "reason=" + base::log_value(port.error().client_text));
+    if (group_) group_->leave();
   }
 
-  std::string data_address() override { return port_ ? port_->address() : std::string(); }
+  std::string data_address() override { return group_ ? group_->address() : std::string(); }
 
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {
     TROUPE_CHECK(executor_);
@@ -134,55 +126,26 @@ class CpuShardEngine final : public ShardEngine {
   RankStores* stores() override { return stores_.get(); }
 
  private:
-  Result<EpochFacts> meet(const EpochEntry& entry, const std::atomic<bool>& abort) {
+  Result<EpochFacts> enter_group(const EpochEntry& entry, const std::atomic<bool>& abort) {
     std::optional<kernels::WireFormat> format;
-    if (entry.codec != "auto") {
+    if (entry.codec != kMeasuredCodec) {
       const auto found = collective::find_codec(entry.codec);
       if (!found) return found.error();
       format = *found;
     }
-    if (!port_ || entry.addresses.size() != place_.shape.ranks())
-      return make_error(ErrorClass::kGroupLost, ErrorReason::kUnclassified, "this rank cannot meet the others", {},
-                        port_ ? "not one address a rank" : "no data port is open");
-    auto transport = port_->meet({entry.epoch, entry.token, entry.addresses, place_.rank}, abort);
-    port_.reset();
-    if (!transport) return transport.error();
-    const collective::CollectiveOptions options{place_, format.value_or(kernels::WireFormat::kBf16), spin_us_};
-    collective_ = std::make_unique<collective::Collective>(std::move(*transport), *backend_, options, abort);
-    try {
-      const MeasuredGroup measured = measure_group(*model_, *backend_, executor_->kv_cache(), place_, *collective_, format);
-      return begin_epoch(entry.epoch, measured);
-    } catch (const collective::Interrupted&) {
-      return peers_lost("aborted");
-    } catch (const collective::PeerLost& lost) {
-      return peers_lost(lost.what());
-    }
-  }
-
-  static Error peers_lost(const std::string& why) {
-    return make_error(ErrorClass::kGroupLost, ErrorReason::kUnclassified, "the ranks did not meet", {}, why);
-  }
-
-  Result<EpochFacts> begin_epoch(GroupEpoch epoch, const MeasuredGroup& measured) {
-    executor_->enter_epoch(epoch, collective_.get());
-    const std::string codec(collective::codec_name(measured.format));
+    const auto met = group_->meet({entry.epoch, entry.token, entry.addresses, place_.rank}, format, *model_, executor_->kv_cache(), abort);
+    if (!met) return met.error();
+    executor_->enter_epoch(entry.epoch, group_->collective());
+    const std::string codec(collective::codec_name(met->format));
     const Hash128 numerics = model::numerics_id(content_, weight_format_, activations_, kv_format_, place_.shape, codec);
     TROUPE_CHECK(!stores_are_open_ || numerics == numerics_);  // what is stored belongs to one id
     numerics_ = numerics;
     if (auto opened = open_stores(); !opened) return opened.error();
-    return EpochFacts{codec, numerics_, measured.speed};
-  }
-
-  void leave_group() {
-    executor_->leave_epoch();
-    collective_.reset();
-    port_.reset();
+    return EpochFacts{codec, numerics_, met->speed};
   }
 
   Result<ShardFacts> load_all(const ShardSpec& spec, const model::LoadProgress& progress) {
     place_ = spec.place;
-    transport_ = spec.transport;
-    spin_us_ = spec.spin_us;
     TROUPE_CHECK(place_.shape.ranks() > 0 && place_.rank < place_.shape.ranks());
     const auto activations = look_up(kActivations, "activations", spec.activations);
     if (!activations) return activations.error();
@@ -204,7 +167,7 @@ class CpuShardEngine final : public ShardEngine {
     }
     model::LoadPart part;
     part.place = place_;
-    part.slice_head = transport_.interface.empty();  // across a network, a slice of logits takes longer than the whole product
+    part.slice_head = spec.transport.interface.empty();  // across a network, a slice of logits takes longer than the whole product
     if (const auto slice = model::slice_model(*config, part); !slice) return slice.error();
     // Of the whole model, so that all ranks come to the same number.
     const std::uint64_t block_bytes = kernels::kv_block_bytes({config->layers, config->kv_heads, config->head_dim, 1, *kv_format, false});
@@ -240,7 +203,7 @@ class CpuShardEngine final : public ShardEngine {
     cache_folder_ = spec.cache_folder;
     numerics_ = model::numerics_id(content_, weight_format_, activations_, kv_format_, place_.shape);
     ShardFacts facts = describe(spec, *blocks);
-    if (auto prepared = prepare_group(facts); !prepared) return prepared.error();
+    if (auto prepared = prepare_group(spec, facts); !prepared) return prepared.error();
     cache_->write_in_background();
     if (!spec.cache_in_background) cache_->finish();
     base::log(base::LogLevel::kDebug, "shard_loaded", clock.fields() + " packed_from=" + (facts.weights_cached ? "cache" : "file"));
@@ -261,13 +224,13 @@ class CpuShardEngine final : public ShardEngine {
   }
 
   /// A rank alone opens its stores at once; ranks that meet do it when they know their codec, and open their port.
-  Status prepare_group(ShardFacts& facts) {
+  Status prepare_group(const ShardSpec& spec, ShardFacts& facts) {
     facts.host_blocks = places_.host;
     facts.disk_blocks = places_.disk;
     if (place_.shape.ranks() > 1) {
-      auto port = collective::open_port(transport_);
-      if (!port) return port.error();
-      port_ = std::move(*port);
+      auto group = RankGroup::open(place_, spec.transport, *backend_, spec.spin_us);
+      if (!group) return group.error();
+      group_ = std::move(*group);
       return ok_status();
     }
     if (auto opened = open_stores(); !opened) return opened.error();
@@ -327,8 +290,6 @@ class CpuShardEngine final : public ShardEngine {
   Activity activity_;
   // What was loaded.
   base::ShardPlace place_;
-  collective::TransportSpec transport_;
-  unsigned spin_us_ = 0;
   Hash128 content_, numerics_;
   kernels::WeightFormat weight_format_{};
   kernels::Activations activations_{};
@@ -337,9 +298,7 @@ class CpuShardEngine final : public ShardEngine {
   std::string cache_folder_;
   std::unique_ptr<RankStores> stores_;  // over the executor's cache
   bool stores_are_open_ = false;
-  // With more than one rank: between epochs the port, within one the collective.
-  std::unique_ptr<collective::Port> port_;
-  std::unique_ptr<collective::Collective> collective_;
+  std::unique_ptr<RankGroup> group_;  // null with one rank
 };
 
 }  // namespace
