@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <optional>
 
 using namespace troupe;
 using kernels::Activations;
@@ -102,13 +103,21 @@ double perplexity(const base::ParallelShape& shape, const Arithmetic& arithmetic
   return test::perplexity(run_on(group), {1}, tokens);
 }
 
-/// Relative change of the perplexity against `codec` none, printed.
-void check_codec(const base::ParallelShape& shape, WireFormat codec, double exact, const std::vector<TokenId>& tokens, double bound) {
-  const double got = perplexity(shape, {Activations::kInt8Group32, KvFormat::kInt8, codec}, tokens);
+/// Relative change of the perplexity against one rank, printed. All else is fp32: with 8-bit activations the least change of a value, also
+/// one rank more without a codec, moves the perplexity of a text this short by 0.3 %.
+void check_codec(const base::ParallelShape& shape, WireFormat codec, double exact, const std::vector<TokenId>& tokens,
+                 std::optional<double> bound) {
+  const double got = perplexity(shape, {Activations::kFp32, KvFormat::kFp32, codec}, tokens);
   std::cout << "  " << name_of(shape) << ", " << collective::codec_name(codec) << " on the wire: " << got << " (" << (got / exact - 1) * 100
             << " %)\n";
   CAPTURE(name_of(shape), collective::codec_name(codec), got, exact);
-  CHECK(std::abs(got / exact - 1) < bound);
+  if (bound) CHECK(std::abs(got / exact - 1) < *bound);
+}
+
+double perplexity_of_one(const std::vector<TokenId>& tokens) {
+  const double exact = perplexity({}, {Activations::kFp32, KvFormat::kFp32, WireFormat::kFp32}, tokens);
+  std::cout << "perplexity over " << tokens.size() << " tokens, one rank, fp32: " << exact << "\n";
+  return exact;
 }
 
 }  // namespace
@@ -121,19 +130,16 @@ TEST_CASE("All golden prompts on every shape", "[parallel][many]") {
 
 TEST_CASE("Eight bits on the wire change the perplexity by less than half a percent", "[parallel]") {
   std::vector<TokenId> tokens = test::eval_tokens();
-  tokens.resize(1024);
-  const double exact = perplexity({}, {}, tokens);
-  std::cout << "perplexity over " << tokens.size() << " tokens, one rank: " << exact << "\n";
-  check_codec({2, 1}, WireFormat::kInt8Group128, exact, tokens, 0.005);
+  tokens.resize(1280);
+  check_codec({2, 1}, WireFormat::kInt8Group128, perplexity_of_one(tokens), tokens, 0.005);
 }
 
 TEST_CASE("What every codec costs", "[parallel][many]") {
   const std::vector<TokenId> tokens = test::eval_tokens();
-  const double exact = perplexity({}, {}, tokens);
-  std::cout << "perplexity over " << tokens.size() << " tokens, one rank: " << exact << "\n";
+  const double exact = perplexity_of_one(tokens);
   for (const base::ParallelShape& shape : {base::ParallelShape{2, 1}, base::ParallelShape{4, 1}, base::ParallelShape{2, 2}})
     for (const collective::CodecRow& codec : collective::codecs()) {
       const bool experiment = codec.format == WireFormat::kInt6Group32 || codec.format == WireFormat::kInt4Group32;
-      check_codec(shape, codec.format, exact, tokens, experiment ? 1.0 : 0.005);
+      check_codec(shape, codec.format, exact, tokens, experiment ? std::nullopt : std::optional(0.005));
     }
 }
