@@ -25,6 +25,7 @@ class UcxPeers {
   /// Waits until what was sent has left, but no longer than `patience`; a dead peer takes nothing.
   void flush(std::chrono::milliseconds patience);
 
+  const UcxLibrary& library() const { return ucx_; }
   ucp_worker_h worker() const { return worker_->handle(); }
   std::size_t size() const { return peers_.size(); }
   std::size_t rank() const { return rank_; }
@@ -40,6 +41,7 @@ class UcxPeers {
   void finish(std::vector<void*> requests, std::chrono::milliseconds patience);
 
   std::unique_ptr<UcxWorker> worker_;
+  const UcxLibrary& ucx_;
   std::vector<Peer> peers_;  // by rank; the own place is empty
   std::size_t rank_;
 };

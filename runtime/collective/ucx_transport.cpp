@@ -26,10 +26,10 @@ std::string rank_name(std::size_t rank) { return "rank " + std::to_string(rank);
 class UcxTransport final : public Transport {
  public:
   UcxTransport(std::unique_ptr<UcxPeers> peers, GroupEpoch epoch, const std::atomic<bool>& abort)
-      : peers_(std::move(peers)), epoch_(epoch), abort_(abort), goodbyes_(peers_->size()), left_(peers_->size()) {
+      : peers_(std::move(peers)), ucx_(peers_->library()), epoch_(epoch), abort_(abort), goodbyes_(peers_->size()), left_(peers_->size()) {
     for (std::size_t peer = 0; peer < ranks(); ++peer) {
       if (peer != rank())
-        goodbyes_[peer] = ucp_tag_recv_nbx(peers_->worker(), nullptr, 0, tag_of(Kind::kGoodbye, epoch_, peer), kWholeTag, &kPlain);
+        goodbyes_[peer] = ucx_.ucp_tag_recv_nbx(peers_->worker(), nullptr, 0, tag_of(Kind::kGoodbye, epoch_, peer), kWholeTag, &kPlain);
     }
   }
 
@@ -38,7 +38,7 @@ class UcxTransport final : public Transport {
       peers_->flush(200ms);
       for (std::size_t peer = 0; peer < ranks(); ++peer) {
         if (peer == rank() || peers_->status(peer) != UCS_OK) continue;
-        drop(ucp_tag_send_nbx(peers_->endpoint(peer), nullptr, 0, tag_of(Kind::kGoodbye, epoch_, rank()), &kPlain));
+        drop(ucx_.ucp_tag_send_nbx(peers_->endpoint(peer), nullptr, 0, tag_of(Kind::kGoodbye, epoch_, rank()), &kPlain));
       }
       peers_->flush(50ms);
     }
@@ -52,7 +52,7 @@ class UcxTransport final : public Transport {
   void send(std::size_t peer, Channel channel, std::span<const std::byte> bytes, Transfer& transfer) override {
     TROUPE_CHECK(peer < ranks() && peer != rank());
     void* request =
-        ucp_tag_send_nbx(peers_->endpoint(peer), bytes.data(), bytes.size(), tag_of(Kind::kMessage, epoch_, rank(), channel), &kPlain);
+        ucx_.ucp_tag_send_nbx(peers_->endpoint(peer), bytes.data(), bytes.size(), tag_of(Kind::kMessage, epoch_, rank(), channel), &kPlain);
     post({request, &transfer, peer, std::nullopt});
   }
 
@@ -60,8 +60,8 @@ class UcxTransport final : public Transport {
     TROUPE_CHECK(peer < ranks() && peer != rank());
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // so that the length can be asked for
-    void* request =
-        ucp_tag_recv_nbx(peers_->worker(), bytes.data(), bytes.size(), tag_of(Kind::kMessage, epoch_, peer, channel), kWholeTag, &params);
+    void* request = ucx_.ucp_tag_recv_nbx(peers_->worker(), bytes.data(), bytes.size(), tag_of(Kind::kMessage, epoch_, peer, channel),
+                                          kWholeTag, &params);
     post({request, &transfer, peer, bytes.size()});
   }
 
@@ -101,9 +101,9 @@ class UcxTransport final : public Transport {
   bool settled(const Pending& pending) {
     ucp_tag_recv_info_t info{};
     const ucs_status_t status =
-        pending.expected ? ucp_tag_recv_request_test(pending.request, &info) : ucp_request_check_status(pending.request);
+        pending.expected ? ucx_.ucp_tag_recv_request_test(pending.request, &info) : ucx_.ucp_request_check_status(pending.request);
     if (status == UCS_INPROGRESS) return false;
-    ucp_request_free(pending.request);
+    ucx_.ucp_request_free(pending.request);
     if (pending.expected && (status == UCS_ERR_MESSAGE_TRUNCATED || (status == UCS_OK && info.length != *pending.expected))) {
       if (!lost_) lost_ = rank_name(pending.peer) + " sent another length where " + std::to_string(*pending.expected) + " were expected";
     } else if (status != UCS_OK) {
@@ -115,23 +115,24 @@ class UcxTransport final : public Transport {
   }
 
   void lose(std::size_t peer, ucs_status_t status) {
-    if (!lost_) lost_ = rank_name(peer) + (status == UCS_OK ? " has left" : std::string(" is lost: ") + ucs_status_string(status));
+    if (!lost_) lost_ = rank_name(peer) + (status == UCS_OK ? " has left" : std::string(" is lost: ") + ucx_.ucs_status_string(status));
   }
   static void end(Transfer& transfer) {
     transfer.done = true;
     transfer.done_at = std::chrono::steady_clock::now();
   }
 
-  static bool ended(void* request) { return !UCS_PTR_IS_PTR(request) || ucp_request_check_status(request) != UCS_INPROGRESS; }
-  static void drop(void* request) {
-    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  bool ended(void* request) const { return !UCS_PTR_IS_PTR(request) || ucx_.ucp_request_check_status(request) != UCS_INPROGRESS; }
+  void drop(void* request) const {
+    if (UCS_PTR_IS_PTR(request)) ucx_.ucp_request_free(request);
   }
-  void cancel(void* request) {
-    if (UCS_PTR_IS_PTR(request) && !ended(request)) ucp_request_cancel(peers_->worker(), request);
+  void cancel(void* request) const {
+    if (UCS_PTR_IS_PTR(request) && !ended(request)) ucx_.ucp_request_cancel(peers_->worker(), request);
     drop(request);
   }
 
   std::unique_ptr<UcxPeers> peers_;
+  const UcxLibrary& ucx_;
   const GroupEpoch epoch_;
   const std::atomic<bool>& abort_;
   std::vector<Pending> pending_;
@@ -150,8 +151,9 @@ class UcxPort final : public Port {
     RollCall call(meeting);
     auto peers = std::make_unique<UcxPeers>(std::move(worker_), meeting.addresses.size(), meeting.rank);
     std::vector<void*> spoken;
+    const UcxLibrary& ucx = peers->library();
     const Status met = gather(meeting, call, *peers, spoken, abort);
-    for (void* request : spoken) ucp_request_free(request);
+    for (void* request : spoken) ucx.ucp_request_free(request);
     if (!met) return met.error();
     return std::unique_ptr<Transport>(std::make_unique<UcxTransport>(std::move(peers), meeting.epoch, abort));
   }
@@ -159,14 +161,15 @@ class UcxPort final : public Port {
  private:
   static Status gather(const Meeting& meeting, RollCall& call, UcxPeers& peers, std::vector<void*>& spoken,
                        const std::atomic<bool>& abort) {
+    const UcxLibrary& ucx = peers.library();
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
       if (rank == meeting.rank) continue;
       if (!peers.connect(rank, meeting.addresses[rank])) return peer_gone(rank);
-      void* request = ucp_tag_send_nbx(peers.endpoint(rank), call.hello().data(), call.hello().size(), tag_of(Kind::kHello), &kPlain);
+      void* request = ucx.ucp_tag_send_nbx(peers.endpoint(rank), call.hello().data(), call.hello().size(), tag_of(Kind::kHello), &kPlain);
       if (UCS_PTR_IS_ERR(request)) return peer_gone(rank);
       if (request != nullptr) spoken.push_back(request);
     }
-    const auto sent = [](void* request) { return ucp_request_check_status(request) != UCS_INPROGRESS; };
+    const auto sent = [&ucx](void* request) { return ucx.ucp_request_check_status(request) != UCS_INPROGRESS; };
     for (;;) {
       const bool moved = peers.progress();
       if (Status status = hear(peers, call); !status) return status;
@@ -180,13 +183,14 @@ class UcxPort final : public Port {
   }
 
   static Status hear(UcxPeers& peers, RollCall& call) {
+    const UcxLibrary& ucx = peers.library();
     ucp_tag_recv_info_t info{};
-    while (ucp_tag_message_h message = ucp_tag_probe_nb(peers.worker(), tag_of(Kind::kHello), kKindOnly, 1, &info)) {
+    while (ucp_tag_message_h message = ucx.ucp_tag_probe_nb(peers.worker(), tag_of(Kind::kHello), kKindOnly, 1, &info)) {
       if (info.length > RollCall::kHelloBytes) return call.answer({});  // from a stranger; so short ones are here as a whole
       std::byte bytes[RollCall::kHelloBytes];
-      void* request = ucp_tag_msg_recv_nbx(peers.worker(), bytes, sizeof bytes, message, &kPlain);
-      const bool received = request == nullptr || (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_OK);
-      if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+      void* request = ucx.ucp_tag_msg_recv_nbx(peers.worker(), bytes, sizeof bytes, message, &kPlain);
+      const bool received = request == nullptr || (UCS_PTR_IS_PTR(request) && ucx.ucp_request_check_status(request) == UCS_OK);
+      if (UCS_PTR_IS_PTR(request)) ucx.ucp_request_free(request);
       if (Status answered = call.answer({bytes, received ? info.length : 0}); !answered) return answered;
     }
     return ok_status();

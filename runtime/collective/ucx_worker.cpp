@@ -3,24 +3,12 @@
 #include "messages/error_reasons.h"
 
 #include <net/if.h>
-#include <ucs/config/global_opts.h>
-#include <ucs/debug/debug.h>
-#include <csignal>
-#include <cstdlib>
 #include <span>
 #include <utility>
 #include <vector>
 
 namespace troupe::collective {
 namespace {
-// UCX takes over signals of crashes when it is loaded, before any code of the program runs, and there is no other way to say no. This runs
-// before main(), so nobody else's handlers are put back. Its log goes to stdout: off, unless the environment asks for it.
-const bool quiet = [] {
-  for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "FATAL");
-  return true;
-}();
-
 using Setting = std::pair<const char*, const char*>;
 // Always: no rendezvous, since that takes answers of the peer, which come when it polls next, half a millisecond later each; bytes that are
 // sent at once are as fast here. A peer that died is looked for once a second where its connection does not tell.
@@ -31,27 +19,29 @@ constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"
 // A connect() that waits for an answer would not see the abort flag.
 constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}};
 
-Error failed(const std::string& what, ucs_status_t status) {
-  return make_error(ErrorClass::kUnavailable, ErrorReason::kBadConfig, what + ": " + ucs_status_string(status), "transport");
-}
 }  // namespace
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::open(const std::string& interface) {
-  if (!quiet) return failed("UCX", UCS_ERR_NOT_IMPLEMENTED);  // so that the linker keeps it
+  const Result<const UcxLibrary*> library = ucx_library();
+  if (!library) return library.error();
   if (!interface.empty() && if_nametoindex(interface.c_str()) == 0)
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "there is no network interface '" + interface + "'",
                       "interface");
-  std::unique_ptr<UcxWorker> worker(new UcxWorker);
+  std::unique_ptr<UcxWorker> worker(new UcxWorker(*library.value()));
   if (Status status = worker->make_context(interface); !status) return status.error();
   if (Status status = worker->make_worker(); !status) return status.error();
   return worker;
 }
 
+Error UcxWorker::failed(const std::string& what, ucs_status_t status) const {
+  return make_error(ErrorClass::kUnavailable, ErrorReason::kBadConfig, what + ": " + ucx_.ucs_status_string(status), "transport");
+}
+
 Status UcxWorker::make_context(const std::string& interface) {
   ucp_config_t* config = nullptr;
-  if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) return failed("UCX config", status);
-  const auto released = [config](Status status) {
-    ucp_config_release(config);
+  if (const ucs_status_t status = ucx_.ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) return failed("UCX config", status);
+  const auto released = [this, config](Status status) {
+    ucx_.ucp_config_release(config);
     return status;
   };
   std::vector<Setting> settings(std::begin(kAlways), std::end(kAlways));
@@ -59,13 +49,13 @@ Status UcxWorker::make_context(const std::string& interface) {
   settings.insert(settings.end(), chosen.begin(), chosen.end());
   if (!interface.empty()) settings.emplace_back("NET_DEVICES", interface.c_str());
   for (const auto& [name, value] : settings) {
-    if (const ucs_status_t status = ucp_config_modify(config, name, value); status != UCS_OK)
+    if (const ucs_status_t status = ucx_.ucp_config_modify(config, name, value); status != UCS_OK)
       return released(failed(std::string("UCX setting ") + name, status));
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG;
-  const ucs_status_t status = ucp_init(&params, config, &context_);
+  const ucs_status_t status = ucx_.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   return released(status == UCS_OK ? ok_status()
                                    : failed("UCX finds no transport" + (interface.empty() ? "" : " on " + interface), status));
 }
@@ -74,18 +64,20 @@ Status UcxWorker::make_worker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SINGLE;
-  if (const ucs_status_t status = ucp_worker_create(context_, &params, &worker_); status != UCS_OK) return failed("UCX worker", status);
+  if (const ucs_status_t status = ucx_.ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
+    return failed("UCX worker", status);
   ucp_address_t* bytes = nullptr;
   std::size_t length = 0;
-  if (const ucs_status_t status = ucp_worker_get_address(worker_, &bytes, &length); status != UCS_OK) return failed("UCX address", status);
+  if (const ucs_status_t status = ucx_.ucp_worker_get_address(worker_, &bytes, &length); status != UCS_OK)
+    return failed("UCX address", status);
   address_.assign(reinterpret_cast<const char*>(bytes), length);
-  ucp_worker_release_address(worker_, bytes);
+  ucx_.ucp_worker_release_address(worker_, bytes);
   return ok_status();
 }
 
 UcxWorker::~UcxWorker() {
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  if (context_ != nullptr) ucp_cleanup(context_);
+  if (worker_ != nullptr) ucx_.ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucx_.ucp_cleanup(context_);
 }
 
 }  // namespace troupe::collective

@@ -1,7 +1,8 @@
-// UcxWorker: one UCX context and worker, for one epoch: which transports it may use, and that UCX neither prints nor handles signals.
+// UcxWorker: one UCX context and worker, for one epoch: and which transports it may use.
 // Part of a UCX port and then of its transport; the compute thread, which alone calls UCX for it.
 #pragma once
 #include "messages/error.h"
+#include "runtime/collective/ucx_library.h"
 
 #include <ucp/api/ucp.h>
 #include <memory>
@@ -17,14 +18,17 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
+  const UcxLibrary& library() const { return ucx_; }
   ucp_worker_h handle() const { return worker_; }
   const std::string& address() const { return address_; }
 
  private:
-  UcxWorker() = default;
+  explicit UcxWorker(const UcxLibrary& ucx) : ucx_(ucx) {}
+  Error failed(const std::string& what, ucs_status_t status) const;
   Status make_context(const std::string& interface);
   Status make_worker();
 
+  const UcxLibrary& ucx_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   std::string address_;

@@ -55,8 +55,15 @@ int main(int count, char** words) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (count != 4) return 1;
   TransportSpec spec{"ucx", words[3], nullptr};
+  const auto handler = [] {
+    struct sigaction action {};
+    ::sigaction(SIGSEGV, nullptr, &action);
+    return action.sa_handler;
+  };
+  const auto before = handler();
   Result<std::unique_ptr<Port>> port = open_port(spec);
   if (!port) return test::say(0, port.error().client_text) ? 1 : 2;
+  if (handler() != before) return test::say(0, "UCX handles signals") ? 1 : 2;  // as it does unless told not to
   test::say(0, (*port)->address());
   Meeting meeting{GroupEpoch{3}, "a token", {}, std::strtoul(words[1], nullptr, 10)};
   for (unsigned long rank = 0; rank < std::strtoul(words[2], nullptr, 10); ++rank) {
