@@ -9,6 +9,7 @@ std::span<const CommandRow> command_table() {
   static constexpr std::array<std::string_view, 1> kShells{"bash"};
   static constexpr std::array kRows{
       CommandRow{"serve", "MODEL", "serve a model over HTTP and WebSocket, with a chat page", kServe},
+      CommandRow{"launch", "FILE", "serve a model with several processes, as a cluster file says", kLaunch},
       CommandRow{"chat", "[MODEL]", "chat in the terminal: --url of a server, or MODEL in this process", kChat},
       CommandRow{"run", "[MODEL]", "answer one prompt: by the server at --url, or by MODEL in this process", kRun},
       CommandRow{"inspect", "MODEL", "tell the facts of a model file", kInspect},
@@ -35,7 +36,7 @@ bool takes_file(const OptionRow& row) { return row.unit == "path" || row.unit ==
 std::string option_names(unsigned command) {
   std::string out = "--help";
   for (const OptionRow& row : option_table()) {
-    if (row.hidden || row.positional || (row.commands & command) == 0) continue;
+    if (row.hidden || row.positional || !takes(static_cast<CommandBits>(command), row)) continue;
     out += " --" + std::string(row.name);
     if (!row.short_name.empty()) out += " --" + std::string(row.short_name);
   }
@@ -102,7 +103,8 @@ std::string bash_completions() {
          "  elif [[ $word == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
          "  else\n"
-         "    COMPREPLY=($(compgen -W \"$beside\" -- \"$word\") $(compgen -f -X '!*.gguf' -- \"$word\") $(compgen -d -- \"$word\"))\n"
+         "    COMPREPLY=($(compgen -W \"$beside\" -- \"$word\") $(compgen -f -X '!*.@(gguf|toml)' -- \"$word\") $(compgen -d -- "
+         "\"$word\"))\n"
          "  fi\n"
          "}\n"
          "complete -o filenames -F _troupe troupe\n";

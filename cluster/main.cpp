@@ -3,7 +3,9 @@
 #include "cluster/chat_command.h"
 #include "cluster/commands.h"
 #include "cluster/inspect_command.h"
+#include "cluster/launch/launch_command.h"
 #include "cluster/option_sources.h"
+#include "cluster/rank_node.h"
 #include "cluster/run_command.h"
 #include "cluster/serve_command.h"
 #include "gateway/openapi.h"
@@ -55,6 +57,7 @@ int run_with_options(CommandBits command, const std::vector<std::string>& argume
     case kChat: return run_chat(parsed->options);
     case kRun: return run_prompt(parsed->options);
     case kInspect: return run_inspect(parsed->options);
+    case kLaunch: return launch::run_launch(parsed->options);
     default: return run_bench(parsed->options);
   }
 }
@@ -76,6 +79,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
   for (const CommandRow& row : command_table())
     if (row.name == command && row.options != 0) return run_with_options(static_cast<CommandBits>(row.options), arguments);
+  if (command == "shard") return run_rank_node();  // no user's command: the process of a rank
   if (command == "--version") {
     std::printf("troupe %s\n", std::string(base::version()).c_str());
     return 0;

@@ -47,6 +47,7 @@ schedule::SchedulerOptions scheduler_options(const Options& options) {
   out.token_budget = static_cast<std::uint32_t>(options.token_budget);
   out.stall_budget_ms = static_cast<std::uint32_t>(options.stall_budget_ms);
   out.max_queued_requests = static_cast<std::uint32_t>(options.max_queue);
+  out.overlap = options.overlap;
   return out;
 }
 
@@ -62,6 +63,10 @@ std::filesystem::path cache_folder(const Options& options, const Environment& en
 
 exec::ShardSpec shard_spec(const Options& options) {
   exec::ShardSpec out;
+  out.place.shape.tensor_ranks = static_cast<std::uint16_t>(options.tensor_parallel);
+  out.place.shape.stages = static_cast<std::uint16_t>(options.pipeline_parallel);
+  out.transport.name = options.transport;
+  out.transport.interface = options.data_interface;
   out.model_path = options.model;
   out.weights = options.weights;
   out.activations = options.activations;

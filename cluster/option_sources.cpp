@@ -59,6 +59,9 @@ std::string_view purpose(CommandBits command) {
     case kRun:
       return "Answers one prompt on standard output: by the server at --url, or by MODEL in this process.\n"
              "Exit code: 0 answered, 1 not answered (the reason is on standard error), 130 stopped by Ctrl-C.";
+    case kLaunch:
+      return "Serves a model with several processes that work together, as a cluster file says. The options are those of troupe serve;\n"
+             "they win over the file.";
     case kInspect: return "Tells the facts of a model file, without loading it. Exit code: 0 it can be served, 1 it cannot.";
     default:
       return "Measures MODEL on this machine: prefill, decode, where a step's time goes (step), how near the kernels come to the\n"
@@ -79,7 +82,7 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
       "there is --config, by a key of its file (kv-memory = \"2GiB\"). The command line wins over the environment, that over the file.");
   GivenValues given;
   for (const OptionRow& row : option_table())
-    if ((row.commands & command) != 0) add_to(app, row, given);
+    if (takes(command, row)) add_to(app, row, given);
 
   ParsedOptions parsed;
   try {
@@ -100,7 +103,7 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
   const OptionRow& config_row = *find_option("config");
   if (auto found = given.find(&config_row); found != given.end())
     options.config_file = found->second.back();
-  else if (const char* path = environment(environment_name(config_row)))
+  else if (const char* path = environment(environment_name(config_row)); path != nullptr && command != kLaunch)
     options.config_file = path;
   if (!options.config_file.empty()) {
     const std::string path = options.config_file;
@@ -109,7 +112,7 @@ Result<ParsedOptions> parse_options(CommandBits command, const std::vector<std::
   for (const OptionRow& row : option_table()) {
     const std::string name = environment_name(row);
     const char* value = environment(name);
-    if (value == nullptr || &row == &config_row || (row.commands & command) == 0) continue;
+    if (value == nullptr || &row == &config_row || !takes(command, row)) continue;
     clear_option(options, row);
     if (auto status = set_option(options, row, value, name); !status) return status.error();
     options.sources[std::string(row.name)] = OptionSource::kEnvironment;

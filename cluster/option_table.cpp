@@ -46,6 +46,25 @@ std::span<const OptionRow> option_table() {
        .help = "GGUF file to serve (architecture llama; F32, F16, BF16, Q8_0, Q4_0, Q4_1 or Q6_K); also -m or --model",
        .commands = kAll | kInspect,
        .positional = true},
+      {.name = "cluster-file",
+       .unit = "path",
+       .field = &Options::cluster_file,
+       .help = "TOML file that says which processes serve what; its keys: docs/cluster.md, or --keys",
+       .commands = kLaunch,
+       .positional = true,
+       .no_file = true},
+      {.name = "check",
+       .unit = "flag",
+       .field = &Options::check_only,
+       .help = "Only check the file against this machine; tell each fault, or what would run where",
+       .commands = kLaunch,
+       .no_file = true},
+      {.name = "keys",
+       .unit = "flag",
+       .field = &Options::list_keys,
+       .help = "Only list the keys that such a file may have, as Markdown",
+       .commands = kLaunch,
+       .no_file = true},
       {.name = "config",
        .unit = "path",
        .field = &Options::config_file,
@@ -287,8 +306,9 @@ std::span<const OptionRow> option_table() {
       {.name = "step-trace",
        .unit = "path",
        .field = &Options::step_trace,
-       .help = "Write when each rank computed and when rows travelled, for chrome://tracing: a file a rank, PATH.rank0.json and so on",
-       .commands = kServe},
+       .help = "Write when each rank computed and when rows travelled, for chrome://tracing: a file a rank, PATH.rank0.json and so on; "
+               "bench tp: one file of all",
+       .commands = kServe | kBench},
       {.name = "policy",
        .unit = "text",
        .field = &Options::policy,
@@ -430,8 +450,8 @@ std::span<const OptionRow> option_table() {
       {.name = "suite",
        .unit = "text",
        .field = &Options::suites,
-       .choices = {"prefill", "decode", "step", "roof", "http", "cache"},
-       .help = "What to measure (several); without any: all but http and cache, or http with --url",
+       .choices = {"prefill", "decode", "step", "roof", "http", "cache", "tp"},
+       .help = "What to measure (several; tp alone); without any: all but http, cache and tp, or http with --url",
        .commands = kBench,
        .positional = true,
        .no_file = true},
@@ -647,6 +667,26 @@ std::span<const OptionRow> option_table() {
        .help = "cache: expansions of mcts in all",
        .commands = kBench,
        .no_file = true},
+      {.name = "setting",
+       .unit = "text",
+       .field = &Options::setting,
+       .choices = {"A", "B", "C", "D"},
+       .help = "tp: A 2048 wide, B SmolLM2-135M's shape (or MODEL), C 4096 wide, D as A on a fast link",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "link-rate",
+       .unit = "Mbit/s",
+       .field = &Options::link_rate,
+       .maximum = 1e6,
+       .help = "tp: speed of the link between the ranks; 0: such that 8-bit rows travel as long as a core computes, 10000 in D",
+       .commands = kBench,
+       .no_file = true},
+      {.name = "picture",
+       .unit = "path",
+       .field = &Options::picture,
+       .help = "tp: draw compute and wire of a step, with and without overlap (SVG)",
+       .commands = kBench,
+       .no_file = true},
       {.name = "json",
        .unit = "file",
        .field = &Options::json_file,
@@ -671,12 +711,18 @@ const OptionRow* find_option(std::string_view name) {
   return row == rows.end() ? nullptr : &*row;
 }
 
+bool takes(CommandBits command, const OptionRow& row) {
+  const bool of_serve = command == kLaunch && (row.commands & kServe) != 0 && !row.positional && row.name != "config";
+  return (row.commands & command) != 0 || of_serve;
+}
+
 std::string_view command_name(CommandBits command) {
   switch (command) {
     case kServe: return "serve";
     case kChat: return "chat";
     case kRun: return "run";
     case kInspect: return "inspect";
+    case kLaunch: return "launch";
     default: return "bench";
   }
 }
@@ -697,10 +743,12 @@ std::string options_markdown() {
       "A key of the file is the option's name: `kv-memory = \"2GiB\"`. An unknown option or key is an error.\n"
       "A running server tells them all, with where each came from, at `GET /config` (with the admin key).\n";
   const Options defaults;
-  for (auto [command, title] :
-       {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"}, std::pair{kRun, "troupe run [MODEL]"},
-        std::pair{kInspect, "troupe inspect MODEL"}, std::pair{kBench, "troupe bench [MODEL] [SUITE...]"}}) {
-    text += std::string("\n## ") + title + "\n\n| option | environment | default | allowed | |\n|---|---|---|---|---|\n";
+  for (auto [command, title] : {std::pair{kServe, "troupe serve MODEL"}, std::pair{kChat, "troupe chat [MODEL]"},
+                                std::pair{kRun, "troupe run [MODEL]"}, std::pair{kLaunch, "troupe launch CLUSTER-FILE"},
+                                std::pair{kInspect, "troupe inspect MODEL"}, std::pair{kBench, "troupe bench [MODEL] [SUITE...]"}}) {
+    text += std::string("\n## ") + title + "\n\n";
+    if (command == kLaunch) text += "Besides these, all options of `troupe serve` but `--config`; they win over the file.\n\n";
+    text += "| option | environment | default | allowed | |\n|---|---|---|---|---|\n";
     for (const OptionRow& row : option_table()) {
       if (row.hidden || (row.commands & command) == 0) continue;
       std::string value = option_text(defaults, row);

@@ -14,7 +14,15 @@
 namespace troupe::cluster {
 
 /// Commands that take an option, as bits.
-enum CommandBits : unsigned { kServe = 1, kChat = 2, kBench = 4, kRun = 8, kInspect = 16, kAll = 15 };  // kAll: that load a model
+enum CommandBits : unsigned {
+  kServe = 1,
+  kChat = 2,
+  kBench = 4,
+  kRun = 8,
+  kInspect = 16,
+  kLaunch = 32,
+  kAll = 15
+};  // kAll: that load MODEL
 std::string_view command_name(CommandBits command);
 
 using OptionField =
@@ -37,6 +45,10 @@ struct OptionRow {
 };
 
 std::span<const OptionRow> option_table();
+/// `troupe launch` takes what `troupe serve` takes, but for its file and model.
+bool takes(CommandBits command, const OptionRow& row);
+/// Sets an option as `from` has it.
+void copy_option(Options& to, const Options& from, const OptionRow& row);
 const OptionRow* find_option(std::string_view name);
 /// As on the command line: "--kv-memory", "MODEL".
 std::string shown_name(const OptionRow& row);

@@ -133,6 +133,10 @@ Status set_option(Options& options, const OptionRow& row, std::string_view text,
   return ok_status();
 }
 
+void copy_option(Options& to, const Options& from, const OptionRow& row) {
+  std::visit([&](auto field) { to.*field = from.*field; }, row.field);
+}
+
 void clear_option(Options& options, const OptionRow& row) {
   if (auto* list = std::get_if<std::vector<std::string> Options::*>(&row.field)) (options.**list).clear();
 }

@@ -69,6 +69,10 @@ struct Options {
   std::uint64_t stall_budget_ms = 100;
   std::uint64_t watchdog_ms = 30000;
 
+  // troupe launch.
+  std::string cluster_file;
+  bool check_only = false, list_keys = false;
+
   // Process.
   std::string config_file;
   std::map<std::string, OptionSource, std::less<>> sources;  // by name; absent: the default
@@ -117,6 +121,9 @@ struct Options {
   std::uint64_t tree_depth = 6;
   std::uint64_t tree_children = 4;
   std::uint64_t tree_expansions = 48;
+  std::string setting = "A";
+  double link_rate = 0;   // Mbit/s; 0: as the setting says, or measured
+  std::string picture;    // path
   std::string json_file;  // "-": standard output
   std::string html_file;
 };

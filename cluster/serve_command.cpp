@@ -1,5 +1,6 @@
 // See serve_command.h.
 #include "cluster/serve_command.h"
+#include "cluster/launch/cluster_check.h"
 #include "cluster/node.h"
 #include "cluster/start_report.h"
 #include "runtime/base/log.h"
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -69,9 +71,16 @@ class EndGuard {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace
+/// Said aloud: whoever sets them expects something of them.
+void tell_options_without_use(const Options& options) {
+  for (const char* name : {"codec", "remeasure", "overlap", "transport", "data-interface", "allow-default-route"})
+    if (options.sources.contains(name))
+      base::log(
+          base::LogLevel::kWarning, "option_without_use",
+          std::string("option=") + name + " reason=" + base::log_value("it is for several ranks (--tensor-parallel, --pipeline-parallel)"));
+}
 
-int run_serve(const Options& options) {
+int serve(const Options& options, std::optional<ClusterPlan> plan) {
   allow_open_files(options.max_connections);
   StartReport report;
 
@@ -84,7 +93,7 @@ int run_serve(const Options& options) {
   };
   events.on_fatal = [&](const std::string& reason) { report.line("troupe: " + reason); };
 
-  auto node = Node::make(options, events, true);
+  auto node = Node::make(options, events, true, {}, std::move(plan));
   if (!node) {
     report.line("troupe: " + node.error().client_text);
     return 1;
@@ -94,6 +103,25 @@ int run_serve(const Options& options) {
   const EndGuard guard(kLeastEndMs + options.watchdog_ms);
   node->reset();
   return 0;
+}
+
+}  // namespace
+
+int serve_cluster(const Options& options, const ClusterPlan& plan) {
+  base::set_log_node(plan.gateway_node);
+  return serve(options, plan);
+}
+
+int run_serve(const Options& options) {
+  if (options.tensor_parallel * options.pipeline_parallel == 1) {
+    tell_options_without_use(options);
+    return serve(options, {});
+  }
+  const launch::CheckedCluster checked = launch::check_options(options, launch::this_host());
+  for (const std::string& note : checked.notes) base::log(base::LogLevel::kWarning, "cluster_note", "note=" + base::log_value(note));
+  if (checked.faults.empty()) return serve_cluster(options, checked.plan);
+  std::fprintf(stderr, "troupe: %s\n", checked.faults.front().c_str());
+  return 1;
 }
 
 }  // namespace troupe::cluster

@@ -184,6 +184,7 @@ CheckedCluster check_options(const Options& options, const HostView& host) {
   out.plan = plan_of_options(options, host.cores);
   const auto option = [](std::string_view key) {
     if (key == "replica.tensor_parallel") return std::string("--tensor-parallel");
+    if (key == "serve.kv-memory") return std::string("--kv-memory");
     return std::string(key == "replica.pipeline_parallel" ? "--pipeline-parallel" : "MODEL");
   };
   Check check(out, options, host, {option, [](std::size_t, std::string_view) { return std::string("--data-interface"); }});

@@ -28,6 +28,11 @@ kernels::KvFormat kv_format(const std::string& name) {
   return name == "fp32" ? kernels::KvFormat::kFp32 : name == "fp16" ? kernels::KvFormat::kFp16 : kernels::KvFormat::kInt8;
 }
 
+std::uint64_t block_bytes(const model::ModelConfig& config, std::size_t layers, std::size_t kv_heads, const std::string& format) {
+  return kernels::kv_block_bytes(
+      {.layers = layers, .kv_heads = kv_heads, .head_dim = config.head_dim, .blocks = 1, .format = kv_format(format)});
+}
+
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
 
 }  // namespace
@@ -38,6 +43,15 @@ Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options
   shape.tensor_ranks = static_cast<std::uint16_t>(options.tensor_parallel);
   shape.stages = static_cast<std::uint16_t>(options.pipeline_parallel);
   const std::uint64_t head = class_bytes(facts, "output") > 0 ? class_bytes(facts, "output") : class_bytes(facts, "embeddings");
+  const auto blocks = exec::choose_device_blocks(block_bytes(config, config.layers, config.kv_heads, options.kv_format), config.context,
+                                                 options.kv_memory, memory_bytes);
+  if (!blocks) {
+    Error error = blocks.error();
+    const std::string option = error.parameter + ": ";
+    if (error.client_text.starts_with(option)) error.client_text.erase(0, option.size());
+    error.parameter = "serve.kv-memory";
+    return error;
+  }
   std::vector<RankNeeds> needs(shape.ranks());
   for (std::size_t rank = 0; rank < needs.size(); ++rank) {
     const auto slice = model::slice_model(config, {.place = {shape, static_cast<std::uint16_t>(rank)}});
@@ -55,15 +69,7 @@ Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options
                                  part(class_bytes(facts, "mlp"), slice->ffn.count, config.ffn);
     need.weight_bytes = part(layers, slice->layers.count, config.layers) + (slice->embeds ? class_bytes(facts, "embeddings") : 0) +
                         part(head, slice->vocabulary.count, config.vocabulary);
-    const std::uint64_t block = kernels::kv_block_bytes({.layers = slice->layers.count,
-                                                         .kv_heads = slice->kv_heads.count,
-                                                         .head_dim = config.head_dim,
-                                                         .blocks = 1,
-                                                         .format = kv_format(options.kv_format)});
-    need.kv_bytes = options.kv_memory / needs.size();
-    if (const auto blocks = exec::choose_device_blocks(block, config.context, 0, memory_bytes / needs.size());
-        options.kv_memory == 0 && blocks)
-      need.kv_bytes = *blocks * block;
+    need.kv_bytes = *blocks * block_bytes(config, slice->layers.count, slice->kv_heads.count, options.kv_format);
   }
   return needs;
 }
