@@ -8,16 +8,18 @@
 
 namespace troupe::collective {
 
-#define TROUPE_UCX_FUNCTIONS(FUNCTION)                                                                                            \
-  FUNCTION(ucs_status_string)                                                                                                     \
-  FUNCTION(ucp_config_read)                                                                                                       \
-  FUNCTION(ucp_config_modify)                                                                                                     \
-  FUNCTION(ucp_config_release)                                                                                                    \
-  FUNCTION(ucp_init_version) FUNCTION(ucp_cleanup) FUNCTION(ucp_worker_create) FUNCTION(ucp_worker_destroy)                       \
-      FUNCTION(ucp_worker_get_address) FUNCTION(ucp_worker_release_address) FUNCTION(ucp_worker_progress) FUNCTION(ucp_ep_create) \
-          FUNCTION(ucp_ep_close_nbx) FUNCTION(ucp_ep_flush_nbx) FUNCTION(ucp_tag_send_nbx) FUNCTION(ucp_tag_recv_nbx)             \
-              FUNCTION(ucp_tag_probe_nb) FUNCTION(ucp_tag_msg_recv_nbx) FUNCTION(ucp_tag_recv_request_test)                       \
-                  FUNCTION(ucp_request_check_status) FUNCTION(ucp_request_free) FUNCTION(ucp_request_cancel)
+// clang-format off
+#define TROUPE_UCX_FUNCTIONS(FUNCTION) \
+  FUNCTION(ucs_status_string) \
+  FUNCTION(ucp_config_read) FUNCTION(ucp_config_modify) FUNCTION(ucp_config_release) FUNCTION(ucp_init_version) \
+  FUNCTION(ucp_cleanup) \
+  FUNCTION(ucp_worker_create) FUNCTION(ucp_worker_destroy) FUNCTION(ucp_worker_get_address) \
+  FUNCTION(ucp_worker_release_address) FUNCTION(ucp_worker_progress) \
+  FUNCTION(ucp_ep_create) FUNCTION(ucp_ep_close_nbx) FUNCTION(ucp_ep_flush_nbx) \
+  FUNCTION(ucp_tag_send_nbx) FUNCTION(ucp_tag_recv_nbx) FUNCTION(ucp_tag_probe_nb) FUNCTION(ucp_tag_msg_recv_nbx) \
+  FUNCTION(ucp_tag_recv_request_test) \
+  FUNCTION(ucp_request_check_status) FUNCTION(ucp_request_free) FUNCTION(ucp_request_cancel)
+// clang-format on
 
 struct UcxLibrary {
 #define TROUPE_UCX_MEMBER(name) decltype(&::name) name = nullptr;
