@@ -16,12 +16,16 @@ std::size_t bytes_of(const kernels::MatrixSource& source) {
   return source.rows * source.cols / format.block_elements * format.block_bytes;
 }
 
+bool is_whole(const WantedMatrix& wanted) {
+  const std::size_t all = wanted.slicing == Slicing::kInputs ? wanted.cols : wanted.rows;
+  return wanted.slicing == Slicing::kWhole || wanted.part == Range{0, all};
+}
+
 /// Tells parts of one matrix apart; empty for the whole.
 std::string cut_name(const WantedMatrix& wanted) {
-  const bool inputs = wanted.slicing == Slicing::kInputs;
-  if (wanted.slicing == Slicing::kWhole || wanted.part == Range{0, inputs ? wanted.cols : wanted.rows}) return {};
+  if (is_whole(wanted)) return {};
   const std::string range = std::to_string(wanted.part.first) + ":" + std::to_string(wanted.part.end());
-  return inputs ? "[:," + range + "]" : "[" + range + "]";
+  return wanted.slicing == Slicing::kInputs ? "[:," + range + "]" : "[" + range + "]";
 }
 
 std::vector<float> padded(std::vector<float> values) {
@@ -56,12 +60,9 @@ std::optional<kernels::MatrixSource> WeightLoader::source(const WantedMatrix& wa
   const weights::Tensor* tensor = find(wanted.name, wanted.rows, wanted.cols);
   if (tensor == nullptr) return std::nullopt;
   kernels::MatrixSource whole = file_.matrix(*tensor);
-  switch (wanted.slicing) {
-    case Slicing::kWhole: return whole;
-    case Slicing::kOutputs: return weights::slice_outputs(std::move(whole), wanted.part.first, wanted.part.count);
-    case Slicing::kInputs: return weights::slice_inputs(std::move(whole), wanted.part.first, wanted.part.count);
-  }
-  return std::nullopt;
+  if (is_whole(wanted)) return whole;
+  return wanted.slicing == Slicing::kInputs ? weights::slice_inputs(std::move(whole), wanted.part.first, wanted.part.count)
+                                            : weights::slice_outputs(std::move(whole), wanted.part.first, wanted.part.count);
 }
 
 std::unique_ptr<kernels::Weight> WeightLoader::matrix(std::initializer_list<WantedMatrix> wanted) {
