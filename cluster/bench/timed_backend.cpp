@@ -120,5 +120,15 @@ void TimedBackend::attention(Rows qkv, std::size_t q_heads, std::span<const Sequ
 void TimedBackend::sample(std::span<const kernels::SampleRequest> requests, std::span<kernels::SampleResult> results) {
   timed(Op::kSample, [&] { inner_->sample(requests, results); });
 }
+void TimedBackend::encode(Rows x, kernels::WireFormat format, std::span<std::byte> to) {
+  timed(Op::kOther, [&] { inner_->encode(x, format, to); });
+}
+void TimedBackend::decode_sum(std::span<const std::span<const std::byte>> parts, kernels::WireFormat format, Rows y,
+                              kernels::Output output) {
+  timed(Op::kAdd, [&] { inner_->decode_sum(parts, format, y, output); });
+}
+void TimedBackend::add_bias(Rows x, const float* bias) {
+  timed(Op::kOther, [&] { inner_->add_bias(x, bias); });
+}
 
 }  // namespace troupe::cluster::bench

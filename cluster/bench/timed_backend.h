@@ -61,6 +61,11 @@ class TimedBackend final : public kernels::Backend {
   void attention(kernels::Rows qkv, std::size_t q_heads, std::span<const kernels::SequenceRows> sequences, const kernels::KvCache& kv,
                  std::size_t layer, kernels::Rows out) override;
   void sample(std::span<const kernels::SampleRequest> requests, std::span<kernels::SampleResult> results) override;
+  void encode(kernels::Rows x, kernels::WireFormat format, std::span<std::byte> to) override;
+  void decode_sum(std::span<const std::span<const std::byte>> parts, kernels::WireFormat format, kernels::Rows y,
+                  kernels::Output output) override;
+  void add_bias(kernels::Rows x, const float* bias) override;
+  void set_poll(std::function<void()> poll) override { inner_->set_poll(std::move(poll)); }
   void synchronize() override { inner_->synchronize(); }
 
  private:
