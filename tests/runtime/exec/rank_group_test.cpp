@@ -113,6 +113,13 @@ plan::ForwardPlan first_plan(std::uint32_t epoch, std::uint32_t split = 0) {
   return plan;
 }
 
+// UCX is not instrumented for ThreadSanitizer.
+#ifdef __SANITIZE_THREAD__
+const std::vector<std::string> kTransports{"loopback"};
+#else
+const std::vector<std::string> kTransports{"loopback", "ucx"};
+#endif
+
 bool all_ok(const std::vector<std::optional<Result<exec::EpochFacts>>>& entered) {
   return std::all_of(entered.begin(), entered.end(), [](const auto& facts) { return facts->ok(); });
 }
@@ -120,7 +127,9 @@ bool all_ok(const std::vector<std::optional<Result<exec::EpochFacts>>>& entered)
 }  // namespace
 
 TEST_CASE("Ranks meet, agree, run, leave and meet again", "[rank_group]") {
-  Engines engines({2, 1});
+  const std::string transport = GENERATE(from_range(kTransports));
+  CAPTURE(transport);
+  Engines engines({2, 1}, [&](exec::ShardSpec& spec) { spec.transport.name = transport; });
   CHECK(engines.facts()[0].device_blocks == engines.facts()[1].device_blocks);
   const auto first = engines.enter(1);
   REQUIRE(all_ok(first));
