@@ -272,7 +272,7 @@ std::span<const OptionRow> option_table() {
        .field = &Options::codec,
        .choices = codec_names(),
        .help =
-           "What rows travel as between ranks; part of the arithmetic. auto: fp32, bf16 or int8, as measured at the first start and then "
+           "What rows travel as between ranks; part of the arithmetic. auto: bf16 or int8, as measured at the first start and then "
            "kept in --cache-dir",
        .commands = kServe},
       {.name = "remeasure",

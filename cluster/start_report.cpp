@@ -88,6 +88,10 @@ void StartReport::ready(const Options& options, const ReadyNode& node) {
     std::fprintf(stderr, "cache    %s (--host-cache), %s (--disk-cache)\n",
                  tier_size("memory", facts.host_blocks, facts.block_bytes).c_str(),
                  tier_size("disk", facts.disk_blocks, facts.block_bytes).c_str());
+  if (!facts.codec.empty())
+    std::fprintf(stderr, "ranks    tensor parallel %llu, stages %llu, codec %s%s, overlap %s\n",
+                 static_cast<unsigned long long>(options.tensor_parallel), static_cast<unsigned long long>(options.pipeline_parallel),
+                 facts.codec.c_str(), options.codec == "auto" ? " (measured; --remeasure)" : "", options.overlap.c_str());
   std::fprintf(stderr, "access   %s\n", access(options).c_str());
   std::fflush(stderr);
   std::printf("Chat page: %s/\n", openable(url).c_str());

@@ -55,6 +55,7 @@ struct ShardFacts {
   std::uint64_t kv_bytes = 0, weight_bytes = 0;
   bool weights_cached = false;  // all were found packed
   std::string description;      // one line for the log and the start-up line
+  std::string codec;            // of a group that has met: the one in force
 };
 
 /// Plain form of EnterEpoch, as far as one rank needs it.

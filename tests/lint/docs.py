@@ -15,6 +15,9 @@ if program.exists():
         said = subprocess.run([str(program), command], capture_output=True, text=True)
         if said.returncode != 0 or said.stdout != read(page):
             faults.append(f"{page} differs from `troupe {command}`; write it anew: build/release/troupe {command} > {page}")
+    said = subprocess.run([str(program), "launch", "--keys"], capture_output=True, text=True)
+    if said.returncode != 0 or said.stdout not in read("docs/cluster.md"):
+        faults.append("docs/cluster.md lacks what `troupe launch --keys` says: put it in the place of its table")
 else:
     faults.append(f"{program} is missing: build it first")
 
