@@ -68,6 +68,8 @@ class LoopbackTransport final : public Transport {
     std::erase_if(sent_, [](const Sent& sent) { return sent.message->taken; });
   }
 
+  bool left() override { return true; }
+
  private:
   struct Sent {
     std::size_t peer;

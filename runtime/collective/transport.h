@@ -46,6 +46,8 @@ class Transport {
   virtual void receive(std::size_t peer, Channel channel, std::span<std::byte> bytes, Transfer& transfer) = 0;
   /// Advances all transfers and notes those that are done. Throws PeerLost.
   virtual void progress() = 0;
+  /// All that was sent and is done needs no more progress() to arrive. False: ask again behind the next progress().
+  virtual bool left() = 0;
 };
 
 /// What the ranks of an epoch know of each other before they meet.

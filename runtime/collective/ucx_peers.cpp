@@ -37,13 +37,14 @@ void UcxPeers::finish(std::vector<void*> requests, std::chrono::milliseconds pat
   }
 }
 
-void UcxPeers::flush(std::chrono::milliseconds patience) {
+std::vector<void*> UcxPeers::begin_flush() {
   std::vector<void*> requests;
   const ucp_request_param_t params{};
   for (const Peer& peer : peers_) {
-    if (peer.endpoint != nullptr && peer.status == UCS_OK) requests.push_back(ucx_.ucp_ep_flush_nbx(peer.endpoint, &params));
+    if (peer.endpoint == nullptr || peer.status != UCS_OK) continue;
+    if (void* request = ucx_.ucp_ep_flush_nbx(peer.endpoint, &params); UCS_PTR_IS_PTR(request)) requests.push_back(request);
   }
-  finish(std::move(requests), patience);
+  return requests;
 }
 
 UcxPeers::~UcxPeers() {

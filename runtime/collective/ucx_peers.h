@@ -22,8 +22,10 @@ class UcxPeers {
   bool connect(std::size_t rank, const std::string& address);
   /// Advances what is under way with all peers, for a bounded time; false: nothing moved.
   bool progress();
-  /// Waits until what was sent has left, but no longer than `patience`; a dead peer takes nothing.
-  void flush(std::chrono::milliseconds patience);
+  /// Requests that end when all that was sent so far is with the kernel or the peer; those that are not yet. The caller frees them.
+  std::vector<void*> begin_flush();
+  /// Waits for that, but no longer than `patience`; a dead peer takes nothing.
+  void flush(std::chrono::milliseconds patience) { finish(begin_flush(), patience); }
 
   const UcxLibrary& library() const { return ucx_; }
   ucp_worker_h worker() const { return worker_->handle(); }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace troupe::collective {
 namespace {
@@ -26,7 +27,7 @@ std::string rank_name(std::size_t rank) { return "rank " + std::to_string(rank);
 class UcxTransport final : public Transport {
  public:
   UcxTransport(std::unique_ptr<UcxPeers> peers, GroupEpoch epoch, const std::atomic<bool>& abort)
-      : peers_(std::move(peers)), ucx_(peers_->library()), epoch_(epoch), abort_(abort), goodbyes_(peers_->size()), left_(peers_->size()) {
+      : peers_(std::move(peers)), ucx_(peers_->library()), epoch_(epoch), abort_(abort), goodbyes_(peers_->size()), gone_(peers_->size()) {
     for (std::size_t peer = 0; peer < ranks(); ++peer) {
       if (peer != rank())
         goodbyes_[peer] = ucx_.ucp_tag_recv_nbx(peers_->worker(), nullptr, 0, tag_of(Kind::kGoodbye, epoch_, peer), kWholeTag, &kPlain);
@@ -44,6 +45,7 @@ class UcxTransport final : public Transport {
     }
     for (const Pending& pending : pending_) cancel(pending.request);
     for (void* goodbye : goodbyes_) cancel(goodbye);
+    for (void* flush : flushes_) drop(flush);
   }
 
   std::size_t rank() const override { return peers_->rank(); }
@@ -54,6 +56,7 @@ class UcxTransport final : public Transport {
     void* request =
         ucx_.ucp_tag_send_nbx(peers_->endpoint(peer), bytes.data(), bytes.size(), tag_of(Kind::kMessage, epoch_, rank(), channel), &kPlain);
     post({request, &transfer, peer, std::nullopt});
+    unflushed_ = true;
   }
 
   void receive(std::size_t peer, Channel channel, std::span<std::byte> bytes, Transfer& transfer) override {
@@ -69,13 +72,24 @@ class UcxTransport final : public Transport {
     peers_->progress();
     // Goodbyes are looked at first: what was sent before them is here by then.
     for (std::size_t peer = 0; peer < ranks(); ++peer) {
-      if (peer != rank() && !left_[peer]) left_[peer] = ended(goodbyes_[peer]) || peers_->status(peer) != UCS_OK;
+      if (peer != rank() && !gone_[peer]) gone_[peer] = ended(goodbyes_[peer]) || peers_->status(peer) != UCS_OK;
     }
     std::erase_if(pending_, [this](const Pending& pending) { return settled(pending); });
     for (const Pending& pending : pending_) {
-      if (left_[pending.peer]) lose(pending.peer, peers_->status(pending.peer));
+      if (gone_[pending.peer]) lose(pending.peer, peers_->status(pending.peer));
     }
     if (lost_) throw PeerLost(*lost_);
+  }
+
+  // UCX calls a message sent when it has a copy, and some of that may wait in the process for the kernel's buffer to have room.
+  bool left() override {
+    std::erase_if(flushes_, [this](void* flush) {
+      const bool over = ended(flush);
+      if (over) drop(flush);
+      return over;
+    });
+    if (flushes_.empty() && std::exchange(unflushed_, false)) flushes_ = peers_->begin_flush();
+    return flushes_.empty();
   }
 
  private:
@@ -137,7 +151,9 @@ class UcxTransport final : public Transport {
   const std::atomic<bool>& abort_;
   std::vector<Pending> pending_;
   std::vector<void*> goodbyes_;  // by rank: receives
-  std::vector<bool> left_;
+  std::vector<bool> gone_;
+  std::vector<void*> flushes_;  // under way
+  bool unflushed_ = false;      // sent since the last one
   std::optional<std::string> lost_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <numeric>
 #include <thread>
@@ -30,7 +31,10 @@ std::string name(const TransportSpec& spec) { return spec.name + (spec.interface
 std::vector<std::byte> message(std::size_t from, std::size_t to, Channel channel, std::size_t number, std::size_t size) {
   test::SmallRandom random(from * 1000003 + to * 10007 + static_cast<std::size_t>(channel) * 101 + number * 7919);
   std::vector<std::byte> bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
+  for (std::size_t i = 0; i < size; i += sizeof(std::uint64_t)) {
+    const std::uint64_t word = random.next();
+    std::memcpy(bytes.data() + i, &word, std::min(sizeof word, size - i));
+  }
   return bytes;
 }
 
@@ -183,6 +187,31 @@ TEST_CASE("what was sent before its sender left still arrives") {
     transport->receive(0, Channel::kTokens, got, transfers[0]);
     progress_until_done(*transport, transfers, group.abort);
     need(got == bytes, "bytes");
+  });
+}
+
+TEST_CASE("what has left arrives, though its sender does nothing any more") {
+  const auto spec = GENERATE(from_range(specs()));
+  CAPTURE(name(spec));
+  RankThreads group(spec, 2);
+  std::atomic<std::size_t> arrived{0};
+  group.run([&](std::unique_ptr<Transport> given) {
+    std::vector<std::byte> bytes(3'000'017);
+    std::deque<Transfer> transfers(1);
+    const std::unique_ptr<Transport> transport = std::move(given);
+    for (std::size_t round = 1; round <= 8; ++round) {
+      if (transport->rank() == 0) {
+        transport->send(1, Channel::kRows, bytes, transfers[0]);
+        for (bool left = false; !(transfers[0].done && left) && !group.abort; left = transport->left()) transport->progress();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (arrived < round && !group.abort && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        need(arrived >= round, "stuck");
+      } else {
+        transport->receive(0, Channel::kRows, bytes, transfers[0]);
+        progress_until_done(*transport, transfers, group.abort);
+        arrived = round;
+      }
+    }
   });
 }
 
