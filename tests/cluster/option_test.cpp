@@ -218,7 +218,7 @@ std::string other_value(const OptionRow& row) {
 }
 
 CommandBits some_command(const OptionRow& row) {
-  for (const CommandBits command : {kServe, kChat, kRun, kBench, kInspect})
+  for (const CommandBits command : {kServe, kChat, kRun, kBench, kInspect, kLaunch})
     if ((row.commands & command) != 0) return command;
   return kAll;
 }
@@ -240,7 +240,7 @@ TEST_CASE("every option can be set on the command line, in the environment and i
     };
     const bool flag = std::holds_alternative<bool Options::*>(row.field);
     std::vector<std::string> arguments;
-    if (row.positional && row.name != "model") arguments.push_back("m.gguf");
+    if (row.positional && !row.choices.empty()) arguments.push_back("m.gguf");  // behind the model
     if (!row.positional) arguments.push_back("--" + std::string(row.name));
     if (!flag) arguments.push_back(value);
     check(parse(command, arguments), OptionSource::kCommandLine);
@@ -268,6 +268,20 @@ TEST_CASE("the answer of /config has each option of serve with its source") {
   CHECK_FALSE(options.contains("api-key"));  // not of a server
   for (const OptionRow& row : option_table())
     if (row.name.find("key") != std::string_view::npos && row.unit == "text") CHECK(row.secret);
+}
+
+TEST_CASE("launch takes the options of serve, but for its model and its config file") {
+  const auto parsed = parse(kLaunch, {"c.toml", "--port", "1", "--check"}, {{"TROUPE_CODEC", "int8"}, {"TROUPE_CONFIG", "/no/such/file"}});
+  REQUIRE(parsed.ok());
+  CHECK(parsed->options.cluster_file == "c.toml");
+  CHECK(parsed->options.check_only);
+  CHECK(parsed->options.port == 1);
+  CHECK(parsed->options.codec == "int8");
+  CHECK(fault(kLaunch, {"c.toml", "--config", "f.toml"}).find("--config: there is no such option") == 0);
+  CHECK(fault(kLaunch, {"c.toml", "--prot", "1"}).find("did you mean --port?") != std::string::npos);
+  Options to;
+  copy_option(to, parsed->options, *find_option("port"));
+  CHECK(to.port == 1);
 }
 
 TEST_CASE("the usage and the completions know every command") {
