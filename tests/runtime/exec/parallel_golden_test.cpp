@@ -103,15 +103,28 @@ double perplexity(const base::ParallelShape& shape, const Arithmetic& arithmetic
   return test::perplexity(run_on(group), {1}, tokens);
 }
 
+/// Largest relative change of the perplexity that is allowed; absent: an experiment. A text this short does not tell half a percent apart
+/// for sure: the rounding of 8 bits changes single tokens either way.
+std::optional<double> bound(const base::ParallelShape& shape, WireFormat codec) {
+  switch (codec) {
+    case WireFormat::kFp32: return 1e-4;
+    case WireFormat::kBf16: return 0.005;
+    case WireFormat::kInt8Group128: return shape.tensor_ranks == 2 ? 0.005 : 0.01;  // with more the sum is rounded, too
+    case WireFormat::kInt8Group32: return 0.01;
+    case WireFormat::kInt6Group32:
+    case WireFormat::kInt4Group32: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 /// Relative change of the perplexity against one rank, printed. All else is fp32: with 8-bit activations the least change of a value, also
 /// one rank more without a codec, moves the perplexity of a text this short by 0.3 %.
-void check_codec(const base::ParallelShape& shape, WireFormat codec, double exact, const std::vector<TokenId>& tokens,
-                 std::optional<double> bound) {
+void check_codec(const base::ParallelShape& shape, WireFormat codec, double exact, const std::vector<TokenId>& tokens) {
   const double got = perplexity(shape, {Activations::kFp32, KvFormat::kFp32, codec}, tokens);
   std::cout << "  " << name_of(shape) << ", " << collective::codec_name(codec) << " on the wire: " << got << " (" << (got / exact - 1) * 100
             << " %)\n";
   CAPTURE(name_of(shape), collective::codec_name(codec), got, exact);
-  if (bound) CHECK(std::abs(got / exact - 1) < *bound);
+  if (const auto most = bound(shape, codec)) CHECK(std::abs(got / exact - 1) < *most);
 }
 
 double perplexity_of_one(const std::vector<TokenId>& tokens) {
@@ -131,15 +144,12 @@ TEST_CASE("All golden prompts on every shape", "[parallel][many]") {
 TEST_CASE("Eight bits on the wire change the perplexity by less than half a percent", "[parallel]") {
   std::vector<TokenId> tokens = test::eval_tokens();
   tokens.resize(1280);
-  check_codec({2, 1}, WireFormat::kInt8Group128, perplexity_of_one(tokens), tokens, 0.005);
+  check_codec({2, 1}, WireFormat::kInt8Group128, perplexity_of_one(tokens), tokens);
 }
 
 TEST_CASE("What every codec costs", "[parallel][many]") {
   const std::vector<TokenId> tokens = test::eval_tokens();
   const double exact = perplexity_of_one(tokens);
   for (const base::ParallelShape& shape : {base::ParallelShape{2, 1}, base::ParallelShape{4, 1}, base::ParallelShape{2, 2}})
-    for (const collective::CodecRow& codec : collective::codecs()) {
-      const bool experiment = codec.format == WireFormat::kInt6Group32 || codec.format == WireFormat::kInt4Group32;
-      check_codec(shape, codec.format, exact, tokens, experiment ? std::nullopt : std::optional(0.005));
-    }
+    for (const collective::CodecRow& codec : collective::codecs()) check_codec(shape, codec.format, exact, tokens);
 }
