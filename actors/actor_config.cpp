@@ -30,7 +30,7 @@ void register_all(caf::actor_system_config& config) {
   register_messages<LoadShard, LoadProgress, ShardLoaded, EnterEpoch, ShardReady, InventoryReported, ReportInventory, LeaveEpoch, EpochLeft,
                     ShardFailed>(config);
   register_messages<MoveBlocks, MovesFinished>(config);
-  register_messages<Pin, Pinned, ReadBlockEvents, BlockEvents, GroupLost, GroupReady>(config);
+  register_messages<Pin, Pinned, ReadBlockEvents, BlockEvents, GroupLost, GroupReady, ActorStarted>(config);
   register_messages<Join, JoinAccepted, JoinRefused, Heartbeat, MembershipChanged, LeaveCluster>(config);
 }
 

@@ -6,7 +6,13 @@ Incarnation ActorRegistry::put(Role role, std::uint32_t index, caf::actor actor)
   const std::lock_guard guard(mutex_);
   auto& entry = entries_[{role, index}];
   entry.actor = std::move(actor);
+  entry.node = node_;
   return entry.incarnation = ++last_;
+}
+
+void ActorRegistry::introduce(messages::ActorAddress::Reader address, caf::actor actor) {
+  const std::lock_guard guard(mutex_);
+  entries_[{address.getRole(), address.getIndex()}] = {std::move(actor), address.getIncarnation(), NodeId{address.getNode()}};
 }
 
 caf::actor ActorRegistry::find(Role role, std::uint32_t index) const {
@@ -24,14 +30,15 @@ Incarnation ActorRegistry::incarnation(Role role, std::uint32_t index) const {
 caf::actor ActorRegistry::resolve(messages::ActorAddress::Reader address) const {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find({address.getRole(), address.getIndex()});
-  if (address.getNode() != node_.value || entry == entries_.end() || entry->second.incarnation != address.getIncarnation()) return {};
+  if (entry == entries_.end() || entry->second.node.value != address.getNode() || entry->second.incarnation != address.getIncarnation())
+    return {};
   return entry->second.actor;
 }
 
 void ActorRegistry::write_address(messages::ActorAddress::Builder address, Role role, std::uint32_t index) const {
   const std::lock_guard guard(mutex_);
   const auto entry = entries_.find({role, index});
-  address.setNode(node_.value);
+  address.setNode(entry == entries_.end() ? node_.value : entry->second.node.value);
   address.setRole(role);
   address.setIndex(index);
   address.setIncarnation(entry == entries_.end() ? 0 : entry->second.incarnation);

@@ -21,11 +21,13 @@ class ActorRegistry {
 
   /// Registers the actor that plays `role` from now on; returns its incarnation.
   Incarnation put(Role role, std::uint32_t index, caf::actor actor);
+  /// Of an actor of another node: `address` finds it from now on, on this node too.
+  void introduce(messages::ActorAddress::Reader address, caf::actor actor);
   /// A null handle where nobody plays the role. The actor may have died already: monitor it.
   caf::actor find(Role role, std::uint32_t index = 0) const;
   /// Of who plays the role at the moment; 0 where nobody does.
   Incarnation incarnation(Role role, std::uint32_t index = 0) const;
-  /// Null for another node, an unknown role, or an incarnation that is not the present one.
+  /// Null for a node that it does not live on, an unknown role, or an incarnation that is not the present one.
   caf::actor resolve(messages::ActorAddress::Reader address) const;
   /// Writes the address of the present incarnation.
   void write_address(messages::ActorAddress::Builder address, Role role, std::uint32_t index = 0) const;
@@ -38,6 +40,7 @@ class ActorRegistry {
   struct Entry {
     caf::actor actor;
     Incarnation incarnation = 0;
+    NodeId node;
   };
   NodeId node_;
   mutable std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include "actors/actor_base.h"
 #include "actors/compute.h"
 #include "actors/device_tier_actor.h"
+#include "actors/handles.h"
 #include "actors/lower_tier_actor.h"
 #include "actors/node_supervisor.h"
 #include "actors/replica_supervisor.h"
@@ -16,19 +17,12 @@
 #include "runtime/base/hash.h"
 
 #include <atomic>
-#include <mutex>
 #include <random>
 #include <utility>
 #include <vector>
 
 namespace troupe::actors {
 namespace {
-
-/// Facts of rank 0, written by its compute thread, read when the first epoch is ready.
-struct FactsBox {
-  std::mutex mutex;
-  exec::ShardFacts facts;
-};
 
 /// Not vital: without it, what would be there is computed.
 ChildSpec lower_tier_child(const std::shared_ptr<const ActorContext>& context, Tier tier, std::uint32_t replica) {
@@ -55,19 +49,25 @@ struct Company::State {
   explicit State(caf::actor_system& s) : system(s) {}
   caf::actor_system& system;
   std::shared_ptr<ActorContext> context = std::make_shared<ActorContext>();
-  std::shared_ptr<Compute> compute;
+  std::uint32_t replica = 0;
+  std::vector<std::shared_ptr<Compute>> computes;  // by rank; none where ranks are processes
+  caf::actor door;
   std::shared_ptr<RequestSessionDependencies> session = std::make_shared<RequestSessionDependencies>();
   caf::actor node_supervisor;
 };
 
 Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make_shared<State>(system)) {
-  TROUPE_CHECK(spec.metrics && spec.replica.tokenizer && spec.replica.chat_template && spec.replica.make_engine);
+  TROUPE_CHECK(spec.metrics && spec.replica.tokenizer && spec.replica.chat_template &&
+               (spec.replica.make_engine || spec.replica.start_rank));
   auto& replica = spec.replica;
   auto context = state_->context;
   context->registry = std::make_shared<ActorRegistry>(spec.node, random_incarnation());
   context->metrics = spec.metrics;
   context->tap = spec.tap;
-  state_->compute = spec.make_compute ? spec.make_compute() : std::make_shared<ComputeThread>();
+  state_->replica = replica.replica.value;
+  if (!replica.start_rank)
+    for (std::size_t rank = 0; rank < replica.shape.ranks(); ++rank)
+      state_->computes.push_back(spec.make_compute ? spec.make_compute() : std::make_shared<ComputeThread>());
 
   if (replica.scheduler.eos.empty()) replica.scheduler.eos = replica.tokenizer->end_of_generation();
   replica.scheduler.replica = replica.replica;
@@ -83,27 +83,31 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
   session.context_tokens = replica.scheduler.context_tokens;
   session.retry_budget = spec.retry_budget;
 
-  const auto box = std::make_shared<FactsBox>();
   ReplicaSupervisorDependencies supervisor;
   supervisor.context = context;
   supervisor.facts = facts;
+  supervisor.shape = replica.shape;
   supervisor.shard = replica.shard;
+  supervisor.interfaces = replica.interfaces;
+  supervisor.codec = replica.codec;
+  supervisor.start_rank = replica.start_rank;
+  supervisor.join_timeout = replica.join_timeout;
   supervisor.watchdog = replica.watchdog;
   supervisor.epochs = replica.epochs;
   supervisor.last_epoch = std::make_shared<std::atomic<std::uint32_t>>(0);
   supervisor.on_load_progress = spec.on_load_progress;
   supervisor.on_fatal = spec.on_fatal;
-  supervisor.on_ready = [box, on_ready = spec.on_ready] {
-    const std::lock_guard guard(box->mutex);
-    if (on_ready) on_ready(box->facts);
-  };
-  supervisor.start_shard = [context, box, compute = state_->compute, make_engine = replica.make_engine, shard = replica.shard](
-                               caf::actor_system& s, std::uint16_t) {
-    return spawn_shard(s, {context, compute, make_engine, shard, [box](const exec::ShardFacts& loaded) {
-                             const std::lock_guard guard(box->mutex);
-                             box->facts = loaded;
-                           }});
-  };
+  supervisor.on_ready = spec.on_ready;
+  if (!replica.start_rank)
+    supervisor.start_shard = [context, computes = state_->computes, make_engine = replica.make_engine, known = replica.shard](
+                                 caf::actor_system& s, std::uint16_t rank) {
+      const auto complete = [known](exec::ShardSpec& shard) {
+        shard.known_content = known.known_content;
+        shard.cache_in_background = known.cache_in_background;
+        shard.transport.hub = known.transport.hub;
+      };
+      return spawn_shard(s, {context, computes[rank], make_engine, complete});
+    };
 
   NodeSupervisorDependencies node;
   node.context = context;
@@ -156,6 +160,8 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
 Company::~Company() {
   caf::anon_send_exit(state_->node_supervisor, caf::exit_reason::user_shutdown);
   state_->node_supervisor = {};
+  if (state_->door) caf::anon_send_exit(state_->door, caf::exit_reason::user_shutdown);
+  state_->door = {};
   state_->context->registry->clear();
 }
 
@@ -176,6 +182,16 @@ void Company::drain(std::chrono::milliseconds grace) {
   tell_from(*state_->context, "Company", state_->node_supervisor,
             Message<messages::DrainNode>::build(
                 [&](messages::DrainNode::Builder drain) { drain.setGraceMs(static_cast<std::uint32_t>(grace.count())); }));
+}
+
+caf::actor Company::open_door(DoorSpec spec) {
+  state_->door = spawn_door(state_->system, {state_->context, state_->replica, std::move(spec)});
+  return state_->door;
+}
+
+void Company::tell_rank_ended(std::uint16_t rank, Incarnation incarnation, const std::string& how) {
+  const auto supervisor = find(Role::REPLICA_SUPERVISOR, state_->replica);
+  if (supervisor) caf::anon_send(supervisor, RankEndedAtom::value, rank, incarnation, how);
 }
 
 caf::actor Company::find(Role role, std::uint32_t index) const { return state_->context->registry->find(role, index); }

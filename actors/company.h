@@ -9,6 +9,7 @@
 // (high priority) Cancel. A session that goes down before RequestFinished leaves the terminal event to the gateway.
 #pragma once
 #include "actors/actor_registry.h"
+#include "actors/door_actor.h"
 #include "actors/replica_spec.h"
 
 #include <caf/actor.hpp>
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace troupe::actors {
 
@@ -34,6 +36,10 @@ class Company {
 
   SessionFactory session_factory() const;
   void attach_gateway(const caf::actor& gateway);
+  /// Where rank processes come in; for publication on the control port. Where ranks are processes, once.
+  caf::actor open_door(DoorSpec spec);
+  /// Such a process is no more. Any thread.
+  void tell_rank_ended(std::uint16_t rank, Incarnation incarnation, const std::string& how);
   /// SIGTERM: the gateway is drained first, then the scheduler, then a disk tier takes what it lacks; `on_drained` tells the end. A second
   /// call shortens the grace time.
   void drain(std::chrono::milliseconds grace);

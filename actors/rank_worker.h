@@ -12,9 +12,9 @@
 namespace troupe::actors {
 
 struct RankWorker {
-  std::unique_ptr<exec::ShardEngine> engine;  // compute thread only
-  exec::RankStores* stores = nullptr;         // the engine's; set before ShardLoaded is sent, void once the actor has ended
-  std::atomic<bool> abort{false};             // set: the running step ends, later plans of the epoch are skipped
+  std::unique_ptr<exec::ShardEngine> engine;       // compute thread only
+  std::atomic<exec::RankStores*> stores{nullptr};  // the engine's; set before ShardReady is sent, void once the actor has ended
+  std::atomic<bool> abort{false};                  // set: the running step ends, later plans of the epoch are skipped
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> progress{0};  // finished jobs, and signs of life within a long one
   std::atomic<std::uint64_t> finished{0};

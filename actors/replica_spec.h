@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -34,8 +35,15 @@ struct ReplicaSpec {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   std::shared_ptr<const text::ChatTemplate> chat_template;
   schedule::SchedulerOptions scheduler;  // context_tokens: 0 = the model's; eos: empty = the tokenizer's
-  exec::ShardSpec shard;
+  base::ParallelShape shape;
+  exec::ShardSpec shard;                // of each rank, but its place and interface
+  std::vector<std::string> interfaces;  // of the data plane, by rank; empty: none
+  std::string codec = "auto";           // row of the codec table
+  /// Of ranks in this process. Else processes are started: `start_rank` kills what is left of the rank, starts its process with that
+  /// incarnation, and must not block; it joins through the door (company.h) within the time-out.
   std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;
+  std::function<void(std::uint16_t rank, Incarnation incarnation)> start_rank;
+  std::chrono::milliseconds join_timeout{15'000};
   std::chrono::milliseconds watchdog{30'000};  // a step may take no longer; a second period ends the process
   RestartLimits epochs{.restarts = 100, .window = std::chrono::milliseconds{60'000}};
 };
@@ -52,12 +60,13 @@ struct CompanySpec {
   std::optional<session::ResponseLogOptions> response_log = {};  // responses on disk; none: in memory only
   /// Nothing is left to serve: the process should end with `exit_code`. Streams have had their terminal events sent. At most once.
   std::function<void(int exit_code, const std::string& reason)> on_fatal;
-  /// Load progress in bytes, at most 10 a second; and once when the first epoch is ready (facts of rank 0).
+  /// Load progress of rank 0 in bytes, at most 10 a second; and once when the first epoch is ready (facts of the group).
   std::function<void(std::size_t done, std::size_t total)> on_load_progress;
   std::function<void(const exec::ShardFacts& facts)> on_ready;
   /// The drain that was asked for is over; `cut` requests were ended by its deadline. Once.
   std::function<void(std::uint32_t cut)> on_drained;
-  /// Tests: another compute than a thread; a look at every message that an actor sends (sender, receiver's CAF id, schema name).
+  /// Tests: another compute than a thread, for each rank; a look at every message that an actor sends (sender, receiver's CAF id, schema
+  /// name).
   std::function<std::shared_ptr<Compute>()> make_compute;
   std::function<void(std::string_view sender, std::uint64_t receiver, std::string_view message)> tap;
 };

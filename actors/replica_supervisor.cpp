@@ -1,8 +1,11 @@
 #include "actors/replica_supervisor.h"
 
 #include "actors/actor_base.h"
+#include "actors/group_facts.h"
+#include "actors/handles.h"
 #include "actors/timers.h"
 #include "actors/wire/common.h"
+#include "actors/wire/shard_control.h"
 #include "messages/error_reasons.h"
 #include "messages/shard_control.capnp.h"
 #include "messages/supervision.capnp.h"
@@ -11,26 +14,39 @@
 
 #include <algorithm>
 #include <random>
+#include <unistd.h>
 #include <vector>
 
 namespace troupe::actors {
 namespace {
 
-enum class RankState { kLoading, kOut, kEntering, kIn, kLeaving };
+enum class RankState { kStarting, kLoading, kOut, kEntering, kIn, kLeaving };
 struct Rank {
-  caf::actor shard;
-  RankState state = RankState::kLoading;
-  bool heard = false;                              // a sign of life since LoadShard
-  std::uint32_t host_blocks = 0, disk_blocks = 0;  // of its stores; 0 = none
-  std::uint64_t block_bytes = 0;
-  std::uint32_t disk_read_us = 0;
+  caf::actor shard;  // null while its process is starting
+  RankState state = RankState::kStarting;
+  Incarnation incarnation = 0;  // of its process
+  bool heard = false;           // a sign of life since LoadShard
+  unsigned starts = 0;          // in a row that did not lead into an epoch
 };
+
+constexpr unsigned kMostStarts = 6;
+constexpr std::chrono::milliseconds kFirstDelay{250}, kLongestDelay{4000};
+/// Before the n-th start in a row.
+std::chrono::milliseconds delay_of(unsigned start) {
+  return start <= 1 ? std::chrono::milliseconds{0} : std::min(kFirstDelay * (1U << (start - 2)), kLongestDelay);
+}
+
+Incarnation random_incarnation() {
+  std::random_device random;
+  return (static_cast<Incarnation>(random()) << 32) | random();
+}
 
 class ReplicaSupervisor final : public ActorBase {
  public:
   ReplicaSupervisor(caf::actor_config& config, ReplicaSupervisorDependencies dependencies)
       : ActorBase(config, dependencies.context, "ReplicaSupervisor"),
         parts_(std::move(dependencies)),
+        facts_(parts_.shape, parts_.codec),
         epoch_{parts_.last_epoch->load()},
         window_(parts_.epochs.restarts, parts_.epochs.window),
         epoch_gauge_(context().metrics->gauge(base::metric::kEpoch, "present group epoch")),
@@ -41,9 +57,18 @@ class ReplicaSupervisor final : public ActorBase {
   caf::behavior make_behavior() override {
     // A predecessor's epoch may still be in force at scheduler and tier.
     if (epoch_) tell_lost(lost("the replica's supervisor was restarted"), false);
-    ranks_.resize(parts_.ranks);
-    for (std::uint16_t rank = 0; rank < parts_.ranks; ++rank) load(rank);
+    ranks_.resize(parts_.shape.ranks());
+    for (std::uint16_t rank = 0; rank < ranks_.size(); ++rank) start(rank);
     return {
+        [this](RankJoinedAtom, std::uint16_t rank, Incarnation incarnation, const caf::actor& shard) {
+          on_joined(rank, incarnation, shard);
+        },
+        [this](RankEndedAtom, std::uint16_t rank, Incarnation incarnation, const std::string& how) { on_ended(rank, incarnation, how); },
+        [this](StartAtom, std::uint16_t rank, Incarnation incarnation) { on_start(rank, incarnation); },
+        [this](LateAtom, std::uint16_t rank, Incarnation incarnation) {
+          if (rank_of(rank, incarnation) && ranks_[rank].state == RankState::kStarting)
+            on_ended(rank, incarnation, "it has not joined in time");
+        },
         [this](const Message<messages::LoadProgress>& message) { on_progress(*message); },
         [this](const Message<messages::ShardLoaded>& message) { on_loaded(*message); },
         [this](const Message<messages::ShardReady>& message) { on_ready(*message); },
@@ -61,7 +86,8 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   void on_exit() override {
-    for (auto& rank : ranks_) send_exit(rank.shard, caf::exit_reason::user_shutdown);
+    for (auto& rank : ranks_)
+      if (rank.shard) send_exit(rank.shard, caf::exit_reason::user_shutdown);
     ranks_.clear();
   }
 
@@ -79,37 +105,43 @@ class ReplicaSupervisor final : public ActorBase {
   }
   /// Of this replica; null where nobody plays the role.
   caf::actor find(Role role) const { return registry().find(role, parts_.facts.replica.value); }
-  /// A block is in a tier only where all ranks have it.
-  std::uint32_t smallest(std::uint32_t Rank::*blocks) const {
-    std::uint32_t least = kNone32;
-    for (const auto& rank : ranks_) least = std::min(least, rank.*blocks);
-    return least;
+  bool in_processes() const { return !parts_.start_shard; }
+  /// The process that is meant lives, as far as we know.
+  bool rank_of(std::uint16_t rank, Incarnation incarnation) const {
+    return rank < ranks_.size() && ranks_[rank].incarnation == incarnation && !final_;
   }
 
-  void load(std::uint16_t index) {
+  /// Anew, whatever was.
+  void start(std::uint16_t index) {
     auto& rank = ranks_[index];
-    rank = {parts_.start_shard(system(), index), RankState::kLoading, false};
+    rank = {{}, RankState::kStarting, random_incarnation(), false, rank.starts + 1};
+    if (!in_processes()) return load(index, parts_.start_shard(system(), index));
+    if (rank.starts > kMostStarts) return end(lost("rank " + std::to_string(index) + " does not stay alive"), kExitEngineLost);
+    delayed_send(this, delay_of(rank.starts), StartAtom::value, index, rank.incarnation);
+  }
+
+  void on_start(std::uint16_t index, Incarnation incarnation) {
+    if (!rank_of(index, incarnation)) return;
+    parts_.start_rank(index, incarnation);
+    delayed_send(this, parts_.join_timeout, LateAtom::value, index, incarnation);
+  }
+
+  void on_joined(std::uint16_t index, Incarnation incarnation, const caf::actor& shard) {
+    if (!rank_of(index, incarnation) || ranks_[index].state != RankState::kStarting) return;
+    log(base::LogLevel::kInfo, "rank_joined", "rank=" + std::to_string(index));
+    load(index, shard);
+  }
+
+  void load(std::uint16_t index, const caf::actor& shard) {
+    auto& rank = ranks_[index];
+    rank.shard = shard;
+    rank.state = RankState::kLoading;
     monitor(rank.shard);
     registry().put(Role::SHARD, index, rank.shard);
-    const auto& spec = parts_.shard;
-    tell(rank.shard, Message<messages::LoadShard>::build([&](messages::LoadShard::Builder b) {
-           b.setReplica(parts_.facts.replica.value);
-           b.setRank(index);
-           b.setTensorRanks(parts_.ranks);
-           b.setStages(1);
-           b.setModelPath(wire::to_text(spec.model_path));
-           wire::write(parts_.facts.model_content, b.initModelContent());
-           b.setBackend("cpu");
-           b.setTransport("loopback");
-           b.setKvFormat(wire::to_text(spec.kv_format));
-           b.setActivations(wire::to_text(spec.activations));
-           b.setWeights(wire::to_text(spec.weights));
-           b.setDeviceBytes(spec.device_bytes);
-           b.setHostBytes(spec.host_bytes);
-           b.setDiskBytes(spec.disk_bytes);
-           b.setCacheFolder(wire::to_text(spec.cache_folder));
-           b.setWatchdogMs(static_cast<std::uint32_t>(parts_.watchdog.count()));
-         }));
+    wire::LoadOrder order{parts_.facts.replica.value, parts_.facts.model_content, facts_.codec(), parts_.watchdog, parts_.shard};
+    order.shard.place = {parts_.shape, index};
+    if (index < parts_.interfaces.size()) order.shard.transport.interface = parts_.interfaces[index];
+    tell(rank.shard, wire::encode(order));
     if (parts_.watchdog.count() > 0) delayed_send(this, 2 * parts_.watchdog, ReplyAtom::value, index, rank.shard.id());
   }
 
@@ -120,16 +152,11 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   void on_loaded(messages::ShardLoaded::Reader loaded) {
-    if (loaded.getRank() >= ranks_.size()) return;
+    if (loaded.getRank() >= ranks_.size() || ranks_[loaded.getRank()].state != RankState::kLoading) return;
     auto& rank = ranks_[loaded.getRank()];
     rank.heard = true;
     rank.state = RankState::kOut;
-    rank.host_blocks = loaded.getHostBlocks();
-    rank.disk_blocks = loaded.getDiskBlocks();
-    rank.block_bytes = loaded.getBlockBytes();
-    numerics_ = wire::decode(loaded.getNumerics());
-    device_blocks_ = std::min(device_blocks_, loaded.getDeviceBlocks());
-    context_tokens_ = std::min(context_tokens_, loaded.getModelContext());
+    facts_.loaded(loaded.getRank(), wire::decode(loaded), wire::to_bytes(loaded.getDataAddress()));
     if (all(RankState::kOut)) enter();
   }
 
@@ -137,51 +164,57 @@ class ReplicaSupervisor final : public ActorBase {
     if (final_) return;
     epoch_ = GroupEpoch{epoch_.value + 1};
     parts_.last_epoch->store(epoch_.value);
-    std::random_device random;
-    std::array<kj::byte, 16> token;
-    for (auto& byte : token) byte = static_cast<kj::byte>(random());
+    std::string token(16, '\0');
+    TROUPE_CHECK(::getentropy(token.data(), token.size()) == 0);
     const auto message = Message<messages::EnterEpoch>::build([&](messages::EnterEpoch::Builder b) {
       b.setEpoch(epoch_.value);
-      b.setToken(kj::arrayPtr(token.data(), token.size()));
+      b.setToken(wire::to_data(token));
       registry().write_address(b.initScheduler(), Role::SCHEDULER, parts_.facts.replica.value);
-      b.setDeviceBlocks(device_blocks_);
-      b.setHostBlocks(smallest(&Rank::host_blocks));
-      b.setDiskBlocks(smallest(&Rank::disk_blocks));
+      facts_.write(b);
     });
     for (auto& rank : ranks_) {
       rank.state = RankState::kEntering;
+      if (in_processes()) introduce(rank.shard);
       tell(rank.shard, message);
     }
   }
 
-  void on_ready(messages::ShardReady::Reader ready) {
-    if (ready.getEpoch() != epoch_.value || ready.getRank() >= ranks_.size()) return;
-    auto& rank = ranks_[ready.getRank()];
+  /// Whom a shard of another process will talk to on its own account.
+  void introduce(const caf::actor& shard) {
+    for (const Role role : {Role::SCHEDULER, Role::HOST_TIER, Role::DISK_TIER}) {
+      const auto actor = find(role);
+      if (!actor) continue;
+      send(shard, IntroduceAtom::value, Message<messages::ActorStarted>::build([&](messages::ActorStarted::Builder b) {
+             registry().write_address(b.initAddress(), role, parts_.facts.replica.value);
+           }),
+           actor);
+    }
+  }
+
+  void on_ready(messages::ShardReady::Reader message) {
+    const auto readiness = wire::decode(message);
+    if (readiness.epoch != epoch_ || readiness.rank >= ranks_.size()) return;
+    auto& rank = ranks_[readiness.rank];
     if (rank.state != RankState::kEntering) return;
     rank.state = RankState::kIn;
-    rank.disk_read_us = ready.getDiskReadMicros();
+    rank.starts = 0;
+    facts_.ready(readiness);
     if (!all(RankState::kIn)) return;
+    if (const auto status = facts_.agree(); !status) {
+      leave();
+      return end(status.error(), kExitLoadFailed);
+    }
     epoch_gauge_.set(epoch_.value);
-    const auto message = Message<messages::GroupReady>::build([&](messages::GroupReady::Builder b) {
+    const auto group = Message<messages::GroupReady>::build([&](messages::GroupReady::Builder b) {
       b.setReplica(parts_.facts.replica.value);
       b.setEpoch(epoch_.value);
-      wire::write(numerics_, b.initNumerics());
-      b.setDeviceBlocks(device_blocks_);
-      b.setHostBlocks(smallest(&Rank::host_blocks));
-      b.setDiskBlocks(smallest(&Rank::disk_blocks));
       auto shards = b.initShards(static_cast<unsigned>(ranks_.size()));
       for (unsigned i = 0; i < shards.size(); ++i) registry().write_address(shards[i], Role::SHARD, i);
-      b.setContextTokens(context_tokens_);
-      std::uint64_t block_bytes = 0;
-      for (const auto& each : ranks_) block_bytes += each.block_bytes;
-      b.setBlockBytes(block_bytes);
-      std::uint32_t disk_read_us = 0;
-      for (const auto& each : ranks_) disk_read_us = std::max(disk_read_us, each.disk_read_us);
-      b.setDiskReadMicros(disk_read_us);
+      facts_.write(b);
     });
     // From below: whoever is asked has heard of the epoch before.
-    for (const Role role : {Role::DISK_TIER, Role::HOST_TIER, Role::DEVICE_TIER, Role::SCHEDULER}) tell(find(role), message);
-    if (parts_.on_ready) std::exchange(parts_.on_ready, {})();
+    for (const Role role : {Role::DISK_TIER, Role::HOST_TIER, Role::DEVICE_TIER, Role::SCHEDULER}) tell(find(role), group);
+    if (parts_.on_ready) std::exchange(parts_.on_ready, {})(facts_.of_group());
   }
 
   void on_left(messages::EpochLeft::Reader left) {
@@ -189,6 +222,7 @@ class ReplicaSupervisor final : public ActorBase {
     auto& rank = ranks_[left.getRank()];
     if (rank.state != RankState::kLeaving) return;
     rank.state = RankState::kOut;
+    facts_.left(left.getRank(), wire::to_bytes(left.getDataAddress()));
     if (all(RankState::kOut)) enter();
   }
 
@@ -204,16 +238,26 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   void on_down(const caf::down_msg& down) {
-    const auto dead = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.shard.address() == down.source; });
-    if (dead == ranks_.end() || final_) return;
-    log(base::LogLevel::kError, "shard_died", "reason=" + describe(down.reason));
+    const auto dead =
+        std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.shard && rank.shard.address() == down.source; });
+    if (dead != ranks_.end()) lose_rank(static_cast<std::uint16_t>(dead - ranks_.begin()), describe(down.reason));
+  }
+
+  /// Of a process: noticed by who started it, mostly before the link notices.
+  void on_ended(std::uint16_t index, Incarnation incarnation, const std::string& how) {
+    if (rank_of(index, incarnation)) lose_rank(index, how);
+  }
+
+  void lose_rank(std::uint16_t index, const std::string& how) {
+    if (final_) return;
+    log(base::LogLevel::kError, "shard_died", "rank=" + std::to_string(index) + " reason=" + base::log_value(how));
     const bool was_alive = alive();
-    dead->state = RankState::kLoading;  // no longer one of the survivors
+    ranks_[index].state = RankState::kStarting;  // no longer one of the survivors
     if (was_alive)
       lose(lost("a shard died"));
-    else if (!window_.try_restart(now()))
+    else if (!in_processes() && !window_.try_restart(now()))
       end(lost("shards die while they load"), kExitEngineLost);
-    if (!final_) load(static_cast<std::uint16_t>(dead - ranks_.begin()));
+    if (!final_) start(index);
   }
 
   /// Ends the epoch in force: scheduler and tier first, then the survivors.
@@ -251,18 +295,22 @@ class ReplicaSupervisor final : public ActorBase {
     for (const Role role : {Role::SCHEDULER, Role::DEVICE_TIER, Role::HOST_TIER, Role::DISK_TIER}) tell_first(find(role), message);
   }
 
-  /// A rank has ignored the abort flag for a whole period: its thread cannot be taken back.
+  /// A rank has ignored the abort flag for a whole period: its thread cannot be taken back, but its process can.
   void on_overdue(GroupEpoch epoch) {
-    if (epoch == epoch_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.state == RankState::kLeaving; }))
-      end(make_error(ErrorClass::kGroupLost, ErrorReason::kWatchdog, "the engine stopped answering", {}, "a step ignores the abort flag"),
-          kExitEngineLost);
+    if (epoch != epoch_ || final_) return;
+    for (std::uint16_t index = 0; index < ranks_.size(); ++index)
+      if (ranks_[index].state == RankState::kLeaving) give_up(index, "a step ignores the abort flag");
   }
 
   /// A shard that was told to load waits behind a step that does not return.
   void on_silence(std::uint16_t rank, caf::actor_id shard) {
-    if (ranks_[rank].shard.id() == shard && ranks_[rank].state == RankState::kLoading && !ranks_[rank].heard)
-      end(make_error(ErrorClass::kGroupLost, ErrorReason::kWatchdog, "the engine stopped answering", {}, "a shard does not begin to load"),
-          kExitEngineLost);
+    if (ranks_[rank].shard && ranks_[rank].shard.id() == shard && ranks_[rank].state == RankState::kLoading && !ranks_[rank].heard)
+      give_up(rank, "a shard does not begin to load");
+  }
+
+  void give_up(std::uint16_t index, const std::string& why) {
+    if (in_processes()) return lose_rank(index, why);
+    end(make_error(ErrorClass::kGroupLost, ErrorReason::kWatchdog, "the engine stopped answering", {}, why), kExitEngineLost);
   }
 
   /// Nothing is left to serve: every stream gets its terminal error, then the process is asked to end.
@@ -275,13 +323,12 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   ReplicaSupervisorDependencies parts_;
+  GroupFacts facts_;
   GroupEpoch epoch_;
   base::RestartWindow window_;
   base::Gauge& epoch_gauge_;
   base::Counter& restarts_;
   std::vector<Rank> ranks_;
-  Hash128 numerics_;
-  std::uint32_t device_blocks_ = kNone32, context_tokens_ = kNone32;
   bool final_ = false;
 };
 

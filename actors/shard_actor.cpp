@@ -1,14 +1,17 @@
 #include "actors/shard_actor.h"
 
 #include "actors/actor_base.h"
+#include "actors/handles.h"
 #include "actors/rank_worker.h"
 #include "actors/timers.h"
 #include "actors/wire/cache.h"
 #include "actors/wire/common.h"
 #include "actors/wire/moves.h"
 #include "actors/wire/plan.h"
+#include "actors/wire/shard_control.h"
 #include "messages/error_reasons.h"
 #include "messages/shard_control.capnp.h"
+#include "messages/supervision.capnp.h"
 
 #include <chrono>
 #include <numeric>
@@ -46,7 +49,10 @@ class ShardActor final : public ActorBase {
         [this](const Message<messages::ForwardPlan>& message) { on_plan(message); },
         [this](const Message<messages::MoveBlocks>& message) { on_moves(*message); },
         [this](const Message<messages::LoadShard>& message) { on_load(message); },
-        [this](const Message<messages::EnterEpoch>& message) { on_enter(*message); },
+        [this](const Message<messages::EnterEpoch>& message) { on_enter(message); },
+        [this](IntroduceAtom, const Message<messages::ActorStarted>& message, const caf::actor& actor) {
+          registry().introduce(message->getAddress(), actor);
+        },
         [this](const Message<messages::LeaveEpoch>& message) { on_leave(GroupEpoch{message->getEpoch()}); },
         [this](const Message<messages::ReportInventory>& message) { on_report_inventory(*message); },
         // From the compute thread: noted here, then told to the supervisor.
@@ -94,70 +100,72 @@ class ShardActor final : public ActorBase {
     watch();
   }
 
-  /// What the load job needs; not the compute thread itself.
-  ShardDependencies load_parts() const { return {parts_.context, nullptr, parts_.make_engine, parts_.spec, parts_.on_loaded}; }
-
   void on_load(const Message<messages::LoadShard>& message) {
     supervisor_ = sender();
     monitor(supervisor_);
-    rank_ = message->getRank();
-    replica_ = message->getReplica();
-    watchdog_ = std::chrono::milliseconds(message->getWatchdogMs());
-    post(0, [parts = load_parts(), supervisor = supervisor_, rank = rank_](RankWorker& worker) {
-      worker.engine = parts.make_engine();
+    auto order = wire::decode(*message);
+    rank_ = order.shard.place.rank;
+    samples_ = order.shard.place.samples();
+    replica_ = order.replica;
+    watchdog_ = order.watchdog;
+    if (parts_.complete) parts_.complete(order.shard);
+    post(0, [make_engine = parts_.make_engine, order = std::move(order), context = context_ptr(),
+             supervisor = supervisor_](RankWorker& worker) {
+      const auto rank = order.shard.place.rank;
+      worker.engine = make_engine();
       const auto progress = [&, last = std::chrono::steady_clock::time_point()](std::size_t bytes, std::size_t total) mutable {
         ++worker.progress;
         const auto time = std::chrono::steady_clock::now();
         if (bytes < total && time - last < std::chrono::milliseconds(100)) return;
         last = time;
-        tell_from(*parts.context, "Compute", supervisor, Message<messages::LoadProgress>::build([&](messages::LoadProgress::Builder b) {
+        tell_from(*context, "Compute", supervisor, Message<messages::LoadProgress>::build([&](messages::LoadProgress::Builder b) {
           b.setRank(rank);
           b.setDoneBytes(bytes);
           b.setTotalBytes(total);
         }));
       };
-      auto loaded = worker.engine->load(parts.spec, progress);
-      if (!loaded) {
+      const auto loaded = worker.engine->load(order.shard, progress);
+      const auto fail = [&](const Error& error) {
         worker.engine.reset();
-        tell_from(*parts.context, "Compute", supervisor, failure(GroupEpoch{}, rank, 0, loaded.error()));
-        return;
-      }
-      worker.stores = worker.engine->stores();
-      if (parts.on_loaded) parts.on_loaded(*loaded);
-      tell_from(*parts.context, "Compute", supervisor, Message<messages::ShardLoaded>::build([&](messages::ShardLoaded::Builder b) {
-        b.setRank(rank);
-        wire::write(loaded->numerics, b.initNumerics());
-        b.setDeviceBlocks(loaded->device_blocks);
-        b.setHostBlocks(loaded->host_blocks);
-        b.setDiskBlocks(loaded->disk_blocks);
-        b.setModelContext(loaded->context_tokens);
-        b.setBlockBytes(loaded->block_bytes);
-      }));
+        tell_from(*context, "Compute", supervisor, failure(GroupEpoch{}, rank, 0, error));
+      };
+      if (!loaded) return fail(loaded.error());
+      const Hash128 none{};
+      if (order.model_content != none && loaded->content != none && loaded->content != order.model_content)
+        return fail(make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadModelFile,
+                               order.shard.model_path + " is another file for rank " + std::to_string(rank) + " than for the gateway"));
+      tell_from(*context, "Compute", supervisor, wire::encode_loaded(rank, *loaded, worker.engine->data_address()));
     });
   }
 
-  void on_enter(messages::EnterEpoch::Reader enter) {
+  void on_enter(const Message<messages::EnterEpoch>& message) {
     // EpochLeft or ShardLoaded came before: the compute thread is behind everything of the old epoch.
-    epoch_ = GroupEpoch{enter.getEpoch()};
-    scheduler_ = registry().resolve(enter.getScheduler());
+    epoch_ = GroupEpoch{message->getEpoch()};
+    scheduler_ = registry().resolve(message->getScheduler());
     worker_->abort = false;
     failed_ = false;
-    post(0, [epoch = epoch_, rank = rank_, replica = replica_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
+    post(0, [message, rank = rank_, replica = replica_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
       TROUPE_CHECK(worker.engine != nullptr);
-      const auto entered = worker.engine->enter_epoch({epoch, {}, {}, {}}, worker.abort);
-      TROUPE_CHECK(entered);
-      const auto tell_ready = [epoch, rank, supervisor, context](std::string_view sender, std::uint32_t disk_read_us) {
-        tell_from(*context, sender, supervisor, Message<messages::ShardReady>::build([&](messages::ShardReady::Builder ready) {
-          ready.setEpoch(epoch.value);
-          ready.setRank(rank);
-          ready.setDiskReadMicros(disk_read_us);
-        }));
-      };
-      if (worker.stores == nullptr) return tell_ready("Compute", 0);
-      report_inventory(worker.stores, {context, epoch, rank, Tier::kHost}, context->registry->find(Role::HOST_TIER, replica));
-      report_inventory(worker.stores, {context, epoch, rank, Tier::kDisk}, context->registry->find(Role::DISK_TIER, replica));
+      wire::ShardReadiness ready{GroupEpoch{message->getEpoch()}, rank, {}};
+      auto entered = worker.engine->enter_epoch(wire::decode(*message), worker.abort);
+      if (!entered) {
+        if (!worker.abort) tell_from(*context, "Compute", supervisor, failure(ready.epoch, rank, 0, entered.error()));
+        worker.abort = true;
+        return;
+      }
+      ready.facts = std::move(*entered);
+      auto* stores = worker.engine->stores();
+      worker.stores = stores;
+      if (stores == nullptr) return tell_from(*context, "Compute", supervisor, wire::encode(ready));
+      ready.host_blocks = stores->host_blocks();
+      ready.disk_blocks = stores->disk_blocks();
+      report_inventory(stores, {context, ready.epoch, rank, Tier::kHost}, context->registry->find(Role::HOST_TIER, replica));
+      report_inventory(stores, {context, ready.epoch, rank, Tier::kDisk}, context->registry->find(Role::DISK_TIER, replica));
       // Behind both: else the first request after a start would miss what the disk has.
-      worker.stores->post([tell_ready, stores = worker.stores] { tell_ready("Mover", stores->time_read(Tier::kDisk)); });
+      stores->post([ready, stores, supervisor, context]() mutable {
+        ready.disk_read_us = stores->time_read(Tier::kDisk);
+        tell_from(*context, "Mover", supervisor, wire::encode(ready));
+      });
     });
   }
 
@@ -183,7 +191,7 @@ class ShardActor final : public ActorBase {
   void on_report_inventory(messages::ReportInventory::Reader report) {
     if (worker_->stores == nullptr) return;
     const auto tier = static_cast<Tier>(report.getTier());
-    worker_->stores->set_incarnation(tier, report.getIncarnation());
+    worker_->stores.load()->set_incarnation(tier, report.getIncarnation());
     if (epoch_ && leaving_ != epoch_) report_inventory(worker_->stores, {context_ptr(), epoch_, rank_, tier}, sender());
   }
 
@@ -196,7 +204,7 @@ class ShardActor final : public ActorBase {
       report.rank = rank;
       tell_from(*context, "Mover", caf::actor_cast<caf::actor>(issuer), wire::encode(report));
     };
-    if (worker_->stores != nullptr && leaving_ != epoch_) return worker_->stores->start(set, finished);
+    if (worker_->stores != nullptr && leaving_ != epoch_) return worker_->stores.load()->start(set, finished);
     plan::MovesFinished none;
     none.epoch = set.epoch;
     none.move_set = set.move_set;
@@ -207,10 +215,10 @@ class ShardActor final : public ActorBase {
 
   void on_plan(const Message<messages::ForwardPlan>& message) {
     if (message->getEpoch() != epoch_.value || leaving_ == epoch_) return;
-    post(message->getStep(), [message, scheduler = scheduler_, context = context_ptr()](RankWorker& worker) {
+    post(message->getStep(), [message, samples = samples_, scheduler = scheduler_, context = context_ptr()](RankWorker& worker) {
       if (worker.abort) return;
       const auto result = worker.engine->run(wire::decode(*message), worker.abort);
-      tell_from(*context, "Compute", scheduler, wire::encode(result));
+      if (samples) tell_from(*context, "Compute", scheduler, wire::encode(result));
     });
   }
 
@@ -218,10 +226,12 @@ class ShardActor final : public ActorBase {
     leaving_ = epoch;
     worker_->abort = true;
     post(0, [epoch, rank = rank_, supervisor = supervisor_, context = context_ptr()](RankWorker& worker) {
-      if (worker.stores != nullptr) worker.stores->end_epoch();
+      if (worker.stores != nullptr) worker.stores.load()->end_epoch();
+      if (worker.engine) worker.engine->leave_epoch();
       tell_from(*context, "Compute", supervisor, Message<messages::EpochLeft>::build([&](messages::EpochLeft::Builder left) {
         left.setEpoch(epoch.value);
         left.setRank(rank);
+        if (worker.engine) left.setDataAddress(wire::to_data(worker.engine->data_address()));
       }));
     });
   }
@@ -256,6 +266,7 @@ class ShardActor final : public ActorBase {
   std::shared_ptr<RankWorker> worker_ = std::make_shared<RankWorker>();
   caf::actor supervisor_, scheduler_;
   std::uint16_t rank_ = 0;
+  bool samples_ = true;
   std::uint32_t replica_ = 0;
   GroupEpoch epoch_, leaving_;
   std::chrono::milliseconds watchdog_{0};

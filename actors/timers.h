@@ -15,6 +15,8 @@ using ReplyAtom = caf::atom_constant<caf::atom("reply")>;        // a reply is o
 using RenewAtom = caf::atom_constant<caf::atom("renew")>;        // pins are told again, what is too old goes
 using WriteAtom = caf::atom_constant<caf::atom("write")>;        // ask for write-downs
 using JoinAtom = caf::atom_constant<caf::atom("join")>;          // what has been joined since is told
+using StartAtom = caf::atom_constant<caf::atom("start")>;        // a rank process
+using LateAtom = caf::atom_constant<caf::atom("late")>;          // a rank process has not joined
 using EndAtom = caf::atom_constant<caf::atom("end")>;            // all has been told: the process may end
 
 }  // namespace troupe::actors

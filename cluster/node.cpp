@@ -4,7 +4,9 @@
 #include "actors/actor_config.h"
 #include "actors/company.h"
 #include "cluster/key_file.h"
+#include "cluster/launch/stored_codec.h"
 #include "cluster/node_options.h"
+#include "cluster/rank_processes.h"
 #include "cluster/system_prompts_file.h"
 #include "gateway/gateway.h"
 #include "gateway/gateway_actor.h"
@@ -20,6 +22,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <sched.h>
 #include <thread>
 
 namespace troupe::cluster {
@@ -54,6 +57,24 @@ actors::CompanySpec company_spec(const Options& options, const ServedModel& mode
   return spec;
 }
 
+void place_ranks(actors::ReplicaSpec& replica, const ClusterPlan& plan) {
+  replica.shape = plan.shape;
+  replica.codec = plan.codec;
+  replica.join_timeout = plan.join_timeout;
+  replica.shard.transport.name = plan.transport;
+  for (const RankPlan& rank : plan.ranks) replica.interfaces.push_back(rank.interface);
+}
+
+/// For this thread and all that it starts.
+void take_cores(const std::vector<std::uint16_t>& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const auto core : cores) CPU_SET(core, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0)
+    base::log(base::LogLevel::kWarning, "cores_refused", "reason=" + base::log_value("the gateway node may not have its cores"));
+}
+
 // Null where no certificate is given.
 Result<std::shared_ptr<gateway::TlsContext>> read_tls(const Options& options) {
   if (options.tls_cert.empty() && options.tls_key.empty()) return std::shared_ptr<gateway::TlsContext>();
@@ -74,6 +95,7 @@ struct Node::Parts {
   void on_signal();
   void on_reload();
   void on_fatal(int code, const std::string& reason);
+  void keep(const launch::StoredCodec& stored, const std::string& codec);
 
   const Options options;
   const NodeEvents events;
@@ -87,7 +109,9 @@ struct Node::Parts {
   std::optional<gateway::Gateway> gateway;
   std::optional<actors::ActorConfig> actor_config;
   std::optional<caf::actor_system> system;
+  std::shared_ptr<RankProcesses> ranks;  // null: the only one is in this process
   std::optional<actors::Company> company;
+  std::jthread codec_writer;
   std::optional<gateway::GatewayActor> gateway_actor;
 };
 
@@ -126,8 +150,17 @@ void Node::Parts::on_fatal(int code, const std::string& reason) {
   gateway->drain(kFatalGrace);
 }
 
+/// In a thread of its own: an actor's worker waits for no disk.
+void Node::Parts::keep(const launch::StoredCodec& stored, const std::string& codec) {
+  codec_writer = std::jthread([stored, codec] {
+    if (stored.find() == codec) return;
+    if (const auto status = stored.keep(codec); !status)
+      base::log(base::LogLevel::kWarning, "codec_not_kept", "reason=" + base::log_value(status.error().client_text));
+  });
+}
+
 Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents events, bool handle_signals, EngineFactory make_engine,
-                                         std::optional<ClusterPlan> /*cluster*/) {
+                                         std::optional<ClusterPlan> cluster) {
   // All that a user can get wrong, before anything is started.
   if (auto status = check_isa(options.isa); !status) return status.error();
   if (auto policy = schedule::make_policy(options.policy); !policy) return policy.error();
@@ -142,8 +175,23 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   auto model = open_served_model(options.model, options.served_model_name, base::CacheFolder(cache_folder(options, process_environment)));
   if (!model) return model.error();
 
+  std::optional<launch::StoredCodec> stored_codec;  // where it is measured
+  if (cluster && cluster->codec == "auto") {
+    const base::CacheFolder folder(cache_folder(options, process_environment));
+    stored_codec.emplace(folder, model->content.hash, *cluster, options, launch::cpu_description());
+    if (const auto known = stored_codec->find(); known && !options.remeasure) cluster->codec = *known;
+  }
+  std::shared_ptr<RankProcesses> ranks;
+  if (cluster) {
+    take_cores(cluster->gateway_cores);
+    auto processes = RankProcesses::make(*cluster, options);
+    if (!processes) return processes.error();
+    ranks = std::move(*processes);
+  }
+
   auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));
   Parts* parts = made.get();
+  parts->ranks = std::move(ranks);
   auto listener = gateway_options(options);
   listener.keys = std::move(*keys);
   listener.tls = std::move(*tls);
@@ -157,20 +205,38 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   parts->url = parts->gateway->url();
 
   parts->actor_config.emplace(actors::default_workers(std::thread::hardware_concurrency()));
+  if (parts->ranks) parts->ranks->configure(*parts->actor_config);
   parts->system.emplace(*parts->actor_config);
   actors::CompanySpec spec = company_spec(options, parts->model, std::move(*fault), std::move(make_engine));
   const std::uint32_t replica = spec.replica.replica.value;
   spec.metrics = parts->metrics;
   spec.on_load_progress = parts->events.on_load_progress;
-  spec.on_ready = [parts](const exec::ShardFacts& facts) {
+  spec.on_ready = [parts, stored_codec](const exec::ShardFacts& facts) {
+    if (stored_codec) parts->keep(*stored_codec, facts.codec);
     {
       std::lock_guard lock(parts->ready_mutex);
       parts->facts = facts;
     }
     parts->announce();
   };
+  if (cluster) {
+    parts->ranks->attach(*parts->system);
+    spec.replica.make_engine = {};
+    place_ranks(spec.replica, *cluster);
+    spec.replica.start_rank = [processes = parts->ranks](std::uint16_t rank, Incarnation incarnation) {
+      processes->start(rank, incarnation);
+    };
+  }
   spec.on_fatal = [parts](int code, const std::string& reason) { parts->on_fatal(code, reason); };
   parts->company.emplace(*parts->system, std::move(spec));
+  if (cluster) {
+    parts->ranks->tell([parts](std::uint16_t rank, Incarnation incarnation, const std::string& how) {
+      parts->company->tell_rank_ended(rank, incarnation, how);
+    });
+    const auto door = parts->company->open_door(
+        {cluster->name, cluster->digest, parts->ranks->nodes(), cluster->heartbeat, cluster->silence, parts->ranks->ask_names()});
+    if (auto status = parts->ranks->publish(door); !status) return status.error();
+  }
   gateway::GatewayLinks links;
   links.spawn_session = parts->company->session_factory();
   links.session_store = [parts] { return parts->company->find(actors::Role::SESSION_STORE); };
@@ -191,7 +257,9 @@ Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Node::~Node() {
   parts_->gateway_actor.reset();
+  if (parts_->ranks) parts_->ranks->tell({});
   parts_->company.reset();
+  if (parts_->ranks) parts_->ranks->end();
   parts_->system.reset();  // waits for all actors
 }
 

@@ -201,14 +201,14 @@ std::vector<std::string> PeerNames::find(const std::string& address) const {
   return names == names_.end() ? std::vector<std::string>{} : names->second;
 }
 
-io::middleman_actor spawn_link(caf::actor_system& system, LinkActorOptions options) {
+caf::actor spawn_link(caf::actor_system& system, LinkActorOptions options) {
   auto broker = system.middleman().named_broker<io::basp_broker>(caf::atom("BASP"));
   // A thread of its own: connect() waits for the other side.
   auto link = system.spawn<LinkActor, caf::detached + caf::hidden>(std::move(broker), std::move(options));
-  return caf::actor_cast<io::middleman_actor>(link);
+  return caf::actor_cast<caf::actor>(link);
 }
 
-Status publish_door(caf::actor_system& system, const io::middleman_actor& link, const caf::actor& door) {
+Status publish_door(caf::actor_system& system, const caf::actor& link, const caf::actor& door) {
   caf::scoped_actor self(system);
   Status status = make_error(ErrorClass::kInternal, ErrorReason::kUnclassified, "the control port cannot be published");
   self->request(link, caf::infinite, caf::publish_atom::value, std::uint16_t{0}, caf::actor_cast<caf::strong_actor_ptr>(door),
@@ -218,7 +218,7 @@ Status publish_door(caf::actor_system& system, const io::middleman_actor& link, 
   return status;
 }
 
-AskPeerNames peer_names_of(const io::middleman_actor& link, std::shared_ptr<const PeerNames> names) {
+AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names) {
   return [link, names](caf::event_based_actor& asker, const caf::actor& peer, std::function<void(const std::vector<std::string>&)> done) {
     asker.request(link, caf::infinite, caf::get_atom::value, peer.node())
         .then([names, done](const caf::node_id&, const std::string& host, std::uint16_t port) { done(names->find(endpoint(host, port))); },

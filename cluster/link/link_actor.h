@@ -5,11 +5,10 @@
 #pragma once
 #include "cluster/link/link_listener.h"
 
-#include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
-#include <caf/io/middleman_actor.hpp>
+#include <caf/actor.hpp>
 
 #include <chrono>
 #include <functional>
@@ -48,14 +47,14 @@ struct LinkActorOptions {
 };
 
 /// Ends with the exit reason `kill` alone; must have ended before the actor system does. Takes CAF's messages to a middleman actor.
-caf::io::middleman_actor spawn_link(caf::actor_system& system, LinkActorOptions options);
+caf::actor spawn_link(caf::actor_system& system, LinkActorOptions options);
 
 /// Actors that reach this node through its listener are given `door`. Once.
-Status publish_door(caf::actor_system& system, const caf::io::middleman_actor& link, const caf::actor& door);
+Status publish_door(caf::actor_system& system, const caf::actor& link, const caf::actor& door);
 
 /// Asks for the names in the certificate of the node that `peer` lives on; none where it is not directly connected.
 using AskPeerNames =
     std::function<void(caf::event_based_actor& asker, const caf::actor& peer, std::function<void(const std::vector<std::string>&)> done)>;
-AskPeerNames peer_names_of(const caf::io::middleman_actor& link, std::shared_ptr<const PeerNames> names);
+AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names);
 
 }  // namespace troupe::cluster::link

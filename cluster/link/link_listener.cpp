@@ -15,11 +15,8 @@ namespace troupe::cluster::link {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kTickMs = 100;  // how late a time-out may be noticed
-
-void log_refused(const LinkConnection& connection, const std::string& reason) {
-  base::log(base::LogLevel::kWarning, "link_refused", "peer=" + connection.address + " reason=" + base::log_value(reason));
-}
+constexpr int kTickMs = 100;         // how late a time-out may be noticed
+constexpr unsigned kMostLines = 20;  // of refusals, a second: a stranger must not fill the log's disk
 
 Error not_connected(const std::string& host, std::uint16_t port, const std::string& why) {
   return make_error(ErrorClass::kUnavailable, ErrorReason::kGroupLost, "no link to " + host + ":" + std::to_string(port) + ": " + why);
@@ -58,6 +55,17 @@ std::optional<LinkConnection> LinkListener::take() {
   auto connection = std::move(ready_.front());
   ready_.pop_front();
   return connection;
+}
+
+void LinkListener::log_refused(const LinkConnection& connection, const std::string& reason) {
+  const auto now = Clock::now();
+  if (now - log_second_ >= std::chrono::seconds(1)) {
+    if (logged_ > kMostLines) base::log(base::LogLevel::kWarning, "link_refused", "others=" + std::to_string(logged_ - kMostLines));
+    log_second_ = now;
+    logged_ = 0;
+  }
+  if (++logged_ <= kMostLines)
+    base::log(base::LogLevel::kWarning, "link_refused", "peer=" + connection.address + " reason=" + base::log_value(reason));
 }
 
 void LinkListener::run() {

@@ -52,12 +52,16 @@ class LinkListener {
   void run();
   void accept_all();
   bool go_on(Handshake& handshake);
+  void log_refused(const LinkConnection& connection, const std::string& reason);
 
   const LinkTls tls_;
   const LinkLimits limits_;
   base::Descriptor socket_, signal_[2], stop_[2];
   std::uint16_t port_ = 0;
-  std::vector<Handshake> handshakes_;  // own thread only, oldest first
+  // Own thread only:
+  std::vector<Handshake> handshakes_;  // oldest first
+  std::chrono::steady_clock::time_point log_second_;
+  unsigned logged_ = 0;  // in that second
   std::mutex mutex_;
   std::deque<LinkConnection> ready_;  // guarded by mutex_
   std::thread thread_;

@@ -73,17 +73,17 @@ struct ShardStage {
     others = system.spawn<Others>(heard);
     context->registry->put(Role::SCHEDULER, kReplica, others);
     if (with_tier_actor) context->registry->put(Role::HOST_TIER, kReplica, others);
-    exec::ShardSpec spec;
-    spec.host_bytes = host_blocks * FakeCache::kBytes;
     FakeEngineOptions engine;
     engine.blocks = 16;
     engine.stores_by_hand = stores;
     shard = actors::spawn_shard(
-        system,
-        {context, compute, [engine] { return std::make_unique<FakeEngine>(engine, std::make_shared<std::uint64_t>(0)); }, spec, {}});
-    tell(Message<messages::LoadShard>::build([](messages::LoadShard::Builder load) {
+        system, {context, compute, [engine] { return std::make_unique<FakeEngine>(engine, std::make_shared<std::uint64_t>(0)); }, {}});
+    tell(Message<messages::LoadShard>::build([&](messages::LoadShard::Builder load) {
       load.setReplica(kReplica);
       load.setRank(kRank);
+      load.setTensorRanks(1);
+      load.setStages(kRank + 1);  // it is the last: it tells the results
+      load.setHostBytes(host_blocks * FakeCache::kBytes);
     }));
     settle();
   }

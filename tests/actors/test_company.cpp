@@ -112,7 +112,7 @@ TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.gra
   tokenizer = text::Tokenizer::make(tiny_vocabulary(options.vocabulary)).value();
   actors::CompanySpec spec;
   spec.replica.model_name = "tiny";
-  spec.replica.model_content = {3, 4};
+  if (!options.make_engine) spec.replica.model_content = {3, 4};  // an engine of its own reads a file of its own
   spec.replica.tokenizer = tokenizer;
   spec.replica.chat_template = text::ChatTemplate::compile(options.chat_template, "<|im_start|>", "<|im_end|>").value();
   spec.replica.scheduler = options.scheduler;
@@ -123,6 +123,11 @@ TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.gra
     spec.replica.make_engine = [engine = options.engine, steps = std::make_shared<std::uint64_t>(0)] {
       return std::make_unique<FakeEngine>(engine, steps);
     };
+  if (options.processes > 0) {
+    spec.replica.shape.tensor_ranks = options.processes;
+    spec.replica.make_engine = {};
+    spec.replica.start_rank = [this](std::uint16_t rank, Incarnation incarnation) { started.emplace_back(rank, incarnation); };
+  }
   spec.replica.watchdog = options.watchdog;
   spec.replica.epochs = options.epochs;
   spec.metrics = metrics;

@@ -65,6 +65,7 @@ struct TestCompanyOptions {
   std::string chat_template;  // empty: ChatML
   bool grant_credit = true;   // the gateway gives a credit back for each delta
   std::size_t max_stored_tokens = 1U << 20;
+  std::uint16_t processes = 0;  // ranks that are started as processes; the test plays them. 0: one in this process
 };
 
 class TestCompany {
@@ -115,6 +116,7 @@ class TestCompany {
   std::shared_ptr<std::map<std::uint64_t, Stream>> streams = std::make_shared<std::map<std::uint64_t, Stream>>();
   std::shared_ptr<std::vector<std::string>> log = std::make_shared<std::vector<std::string>>();
   std::shared_ptr<std::vector<std::string>> directory = std::make_shared<std::vector<std::string>>();  // "name serving"
+  std::vector<std::pair<std::uint16_t, Incarnation>> started;  // processes that the supervisor asked for
   std::optional<int> fatal;
   std::optional<std::uint32_t> drained;
   bool ready = false;

@@ -46,7 +46,7 @@ struct TestNode {
   Config config;
   caf::actor_system system{config};
   std::shared_ptr<link_ns::PeerNames> names = std::make_shared<link_ns::PeerNames>();
-  caf::io::middleman_actor link;
+  caf::actor link;
   std::uint16_t port = 0;
 };
 
