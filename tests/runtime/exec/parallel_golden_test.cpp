@@ -74,23 +74,28 @@ Change change(const std::vector<test::GoldenCase>& cases, const std::vector<std:
   return change;
 }
 
-void check_shapes(const std::vector<base::ParallelShape>& shapes, std::size_t most_cases) {
+constexpr Arithmetic kExact{Activations::kFp32, KvFormat::kFp32, WireFormat::kFp32};
+constexpr Arithmetic kBf16Wire{Activations::kInt8Group32, KvFormat::kInt8, WireFormat::kBf16};
+constexpr Arithmetic kInt8Wire{Activations::kInt8Group32, KvFormat::kInt8, WireFormat::kInt8Group128};
+
+void check_shapes(const std::vector<base::ParallelShape>& shapes, const std::vector<Arithmetic>& arithmetics, std::size_t most_cases) {
   // As in golden_test.cpp: a tie of the fp32 reference, and a lead beyond the noise of 8 bits.
   constexpr double kTie = 1e-3, kClear = 1.0, kTolerance = 2e-3;
   std::vector<test::GoldenCase> cases = test::read_golden();
   if (cases.size() > most_cases) cases.resize(most_cases);
-  const Arithmetic exact{Activations::kFp32, KvFormat::kFp32, WireFormat::kFp32};
-  const Arithmetic small{Activations::kInt8Group32, KvFormat::kInt8, WireFormat::kInt8Group128};
-  for (const Arithmetic& arithmetic : {exact, small}) {
+  for (const Arithmetic& arithmetic : arithmetics) {
     const bool is_exact = arithmetic.codec == WireFormat::kFp32;
     const auto one = run_cases(cases, {}, arithmetic);
     for (const base::ParallelShape& shape : shapes) {
       const Change got = change(cases, one, run_cases(cases, shape, arithmetic), is_exact ? kTie : kClear);
-      std::cout << name_of(shape) << (is_exact ? ", fp32" : ", int8 and int8 on the wire") << ": " << got.otherwise << " of " << got.steps
+      std::cout << name_of(shape) << (is_exact ? ", fp32, " : ", int8, ") << collective::codec_name(arithmetic.codec)
+                << " on the wire: " << got.otherwise << " of " << got.steps
                 << " steps otherwise than one rank, largest change of a log-probability " << got.largest << "\n";
       CAPTURE(name_of(shape), is_exact);
       CHECK(got.steps > 100);
-      CHECK(got.clearly_otherwise == 0);
+      // Over more than two ranks the sum is rounded, too, and a few steps in a thousand turn.
+      const bool rounds_sums = arithmetic.codec == WireFormat::kInt8Group128 && shape.tensor_ranks > 2;
+      CHECK(got.clearly_otherwise <= (rounds_sums ? got.steps / 200 : 0));
       if (is_exact) CHECK(got.largest <= kTolerance);
     }
   }
@@ -135,10 +140,12 @@ double perplexity_of_one(const std::vector<TokenId>& tokens) {
 
 }  // namespace
 
-TEST_CASE("The golden prompts come out alike from one rank and from several", "[parallel]") { check_shapes({{2, 1}, {3, 1}, {2, 2}}, 3); }
+TEST_CASE("The golden prompts come out alike from one rank and from several", "[parallel]") {
+  check_shapes({{2, 1}, {3, 1}, {2, 2}}, {kExact, kInt8Wire}, 3);
+}
 
 TEST_CASE("All golden prompts on every shape", "[parallel][many]") {
-  check_shapes({{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}}, SIZE_MAX);
+  check_shapes({{2, 1}, {3, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 3}}, {kExact, kBf16Wire, kInt8Wire}, SIZE_MAX);
 }
 
 TEST_CASE("Eight bits on the wire change the perplexity by less than half a percent", "[parallel]") {
