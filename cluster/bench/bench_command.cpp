@@ -9,6 +9,7 @@
 #include "cluster/bench/roof_suite.h"
 #include "cluster/bench/speed_suites.h"
 #include "cluster/bench/step_suite.h"
+#include "cluster/bench/tp_suite.h"
 #include "cluster/bench/turns.h"
 #include "cluster/embedded_node.h"
 #include "cluster/node_options.h"
@@ -264,14 +265,28 @@ int fail(const Error& error) {
   return 1;
 }
 
+int run_tp(const Options& options) {
+  ProgressBar bar;
+  TpSuite suite(options, bar, interrupted);
+  const Status status = suite.measure();
+  bar.clear();
+  if (interrupted.load()) return 130;
+  if (!status) return fail(status.error());
+  if (options.json_file != "-") std::fputs(tp_table(suite.figures()).c_str(), stdout);
+  if (auto written = write_output(options.json_file, tp_json(suite.figures())); !written) return fail(written.error());
+  if (auto written = flush_output(); !written) return fail(written.error());
+  return 0;
+}
+
 }  // namespace
 
 int run_bench(const Options& options) {
   auto checked = bench_options(options);
   if (!checked) return fail(checked.error());
-  for (const std::string& path : {options.json_file, options.html_file})
+  for (const std::string& path : {options.json_file, options.html_file, options.picture, options.step_trace})
     if (auto status = check_output(path); !status) return fail(status.error());
   catch_interrupts();
+  if (checked->tp) return run_tp(checked->options);
   Bench bench(std::move(*checked));
   if (auto status = bench.measure(); !status) return fail(status.error());
   if (options.json_file != "-") std::fputs(report_table(bench.report()).c_str(), stdout);

@@ -52,6 +52,10 @@ Result<BenchOptions> bench_options(const Options& options) {
     suites.push_back(options.model);
     out.options.model.clear();
   }
+  if (!foreign && suites.empty() && options.model == "tp") {  // which needs no MODEL
+    suites = {"tp"};
+    out.options.model.clear();
+  }
   if (suites.empty()) suites = foreign ? std::vector<std::string>{"http"} : std::vector<std::string>{"prefill", "decode", "step", "roof"};
   for (const std::string& suite : suites) {
     if (foreign && suite != "http" && suite != "cache")
@@ -62,7 +66,12 @@ Result<BenchOptions> bench_options(const Options& options) {
     out.roof |= suite == "roof";
     out.http |= suite == "http";
     out.cache |= suite == "cache";
+    out.tp |= suite == "tp";
   }
+  if (out.tp && suites.size() > 1) return bad("suite", "suite tp needs the machine for itself: measure the others in another run");
+  if (out.tp && !out.options.model.empty() && options.setting != "B")
+    return bad("setting", "suite tp measures MODEL in setting B; the others have shapes of their own");
+  if (out.tp) return out;
   if (foreign && !out.options.model.empty()) return bad("url", "give --url or MODEL, not both");
   if (!foreign && options.model.empty()) return bad("model", "give the path of a GGUF file, or --url of a server");
 

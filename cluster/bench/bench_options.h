@@ -20,7 +20,7 @@ struct CacheSizes {
 
 struct BenchOptions {
   Options options;  // as given: the model, its formats, the scheduler of the served parts
-  bool prefill = false, decode = false, step = false, roof = false, http = false, cache = false;
+  bool prefill = false, decode = false, step = false, roof = false, http = false, cache = false, tp = false;
   std::vector<std::uint32_t> prefill_tokens, batches, context_tokens, product_rows, clients;
   std::uint32_t decode_steps = 64, repetitions = 5;
   std::vector<std::string> scenarios;

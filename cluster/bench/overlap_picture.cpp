@@ -1,0 +1,117 @@
+// See overlap_picture.h.
+#include "cluster/bench/overlap_picture.h"
+
+#include "cluster/bench/charts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+
+namespace troupe::cluster::bench {
+namespace {
+
+constexpr double kWidth = 860, kLabels = 96, kRight = 14, kLane = 24, kSpace = 5, kBetween = 34, kTop = 30;
+constexpr double kCharacter = 6.0;
+constexpr std::size_t kLayers = 2, kLanes = 4;
+
+constexpr const char* kStyle =
+    "<style>text{font:11px sans-serif;fill:#333}.title{font-weight:bold;font-size:12px}.in{fill:#fff}.track{fill:#8881}"
+    ".a{fill:#1f77b4}.b{fill:#ff7f0e}.ma{fill:#2c5f8a}.mb{fill:#b85c00}.wa{fill:#7fb2d9}.wb{fill:#ffc08a}"
+    "@media(prefers-color-scheme:dark){text{fill:#ddd}.in{fill:#fff}}</style>\n";
+
+__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
+  char buffer[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(buffer, sizeof buffer, format, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+/// The number at the end of "attention A 3"; -1: none, as of "embed".
+int layer_of(const TraceSpan& span) {
+  const auto space = span.name.rfind(' ');
+  return space == std::string::npos ? -1 : std::atoi(span.name.c_str() + space + 1);
+}
+bool is_second_part(const TraceSpan& span) { return span.name.find(" B ") != std::string::npos; }
+bool is_mlp(const TraceSpan& span) { return span.name.starts_with("mlp"); }
+
+const char* style_of(const TraceSpan& span) {
+  const std::array<const char*, 2> styles = span.on_wire   ? std::array{"wa", "wb"}
+                                            : is_mlp(span) ? std::array{"ma", "mb"}
+                                                           : std::array{"a", "b"};
+  return styles[is_second_part(span)];
+}
+
+/// "attn A", "mlp"; on the wire only the part.
+std::string short_name(const TraceSpan& span) {
+  const bool parts = is_second_part(span) || span.name.find(" A ") != std::string::npos;
+  return std::string(is_mlp(span) ? "mlp" : "attn") + (!parts ? "" : is_second_part(span) ? " B" : " A");
+}
+
+struct Shown {
+  std::vector<TraceSpan> spans;
+  double begin = 0, end = 0;
+};
+
+Shown middle_layers(const std::vector<TraceSpan>& step) {
+  int last = 0;
+  for (const TraceSpan& span : step) last = std::max(last, layer_of(span));
+  const int first = std::max(0, last / 2 - 1);
+  Shown out;
+  for (const TraceSpan& span : step) {
+    const int layer = layer_of(span);
+    if (layer < first || layer >= first + static_cast<int>(kLayers)) continue;
+    out.begin = out.spans.empty() ? span.begin : std::min(out.begin, span.begin);
+    out.end = std::max(out.end, span.end);
+    out.spans.push_back(span);
+  }
+  return out;
+}
+
+std::string lanes(const Shown& shown, const std::string& title, double y, double scale) {
+  constexpr std::array<const char*, kLanes> kNames{"rank 0 core", "rank 0 wire", "rank 1 core", "rank 1 wire"};
+  std::string out = print("<text x=\"%.0f\" y=\"%.1f\" class=\"title\">", kLabels, y - 8) + escaped(title) + "</text>\n";
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const double top = y + static_cast<double>(lane) * (kLane + kSpace);
+    out += print("<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", kLabels - 8, top + 16, kNames[lane]);
+    out += print("<rect x=\"%.0f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" class=\"track\"/>\n", kLabels, top,
+                 (shown.end - shown.begin) * scale, kLane);
+    for (const TraceSpan& span : shown.spans) {
+      if (span.rank * 2 + (span.on_wire ? 1 : 0) != lane) continue;
+      const double x = kLabels + (span.begin - shown.begin) * scale, width = (span.end - span.begin) * scale;
+      out += print("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\" class=\"%s\"><title>", x, top, std::max(0.5, width - 1),
+                   kLane, style_of(span)) +
+             escaped(span.name) + print(", %.1f ms</title></rect>\n", 1e3 * (span.end - span.begin));
+      const std::string name = short_name(span);
+      if (width > kCharacter * static_cast<double>(name.size()) + 4)
+        out += print("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" class=\"in\">%s</text>\n", x + width / 2, top + 16, name.c_str());
+    }
+  }
+  return out;
+}
+
+std::string title_of(const char* what, const Shown& shown) {
+  return print("%s: %.0f ms for two layers", what, 1e3 * (shown.end - shown.begin));
+}
+
+}  // namespace
+
+std::string overlap_picture(const std::vector<TraceSpan>& plain, const std::vector<TraceSpan>& split) {
+  constexpr double kGroup = kLanes * (kLane + kSpace);
+  const Shown above = middle_layers(plain), below = middle_layers(split);
+  const double longest = std::max({above.end - above.begin, below.end - below.begin, 1e-9});
+  const double scale = (kWidth - kLabels - kRight) / longest;
+  const double height = kTop + 2 * kGroup + kBetween + 6;
+  std::string out = print(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+      "aria-label=\"compute and wire of two ranks, without and with overlap\">\n",
+      kWidth, height);
+  out += kStyle;
+  out += lanes(above, title_of("all rows at once", above), kTop, scale);
+  out += lanes(below, title_of("in two parts A and B (ISO)", below), kTop + kGroup + kBetween, scale);
+  return out + "</svg>\n";
+}
+
+}  // namespace troupe::cluster::bench

@@ -1,0 +1,238 @@
+// See tp_suite.h.
+#include "cluster/bench/tp_suite.h"
+
+#include "cluster/bench/machine.h"
+#include "cluster/bench/overlap_picture.h"
+#include "cluster/bench/statistics.h"
+#include "cluster/bench/wire_trace.h"
+#include "cluster/launch/host_view.h"
+#include "cluster/model_facts.h"
+#include "cluster/node_options.h"
+#include "messages/error_reasons.h"
+#include "runtime/base/metric_names.h"
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace troupe::cluster::bench {
+namespace {
+
+constexpr ModelShape kWide{.layers = 6, .hidden = 2048, .ffn = 5632, .q_heads = 32, .kv_heads = 4, .head_dim = 64};
+constexpr ModelShape kSmall{.layers = 30, .hidden = 576, .ffn = 1536, .q_heads = 9, .kv_heads = 3, .head_dim = 64};
+constexpr ModelShape kWider{.layers = 6, .hidden = 4096, .ffn = 11008, .q_heads = 32, .kv_heads = 8, .head_dim = 128};
+constexpr std::array kSettings{TpSetting{"A", kWide, 2048}, TpSetting{"B", kSmall, 2048}, TpSetting{"C", kWider, 1024},
+                               TpSetting{"D", kWide, 2048, 10'000}};
+
+struct Variant {
+  const char *key, *codec, *overlap;
+};
+constexpr std::array kVariants{Variant{"bf16_plain", "bf16", "off"}, Variant{"int8_plain", "int8", "off"},
+                               Variant{"bf16_iso", "bf16", "auto"}, Variant{"int8_iso", "int8", "auto"}, Variant{"auto", "auto", "auto"}};
+constexpr const char *kPlain = "int8_plain", *kIso = "int8_iso", *kAuto = "auto";
+
+constexpr std::uint32_t kDecodePrompt = 32, kDecodeTokens = 65;
+constexpr std::chrono::milliseconds kMetricsCome{150};  // behind the answer
+constexpr double kInt8Bits = 8.5;                       // a value, scales included
+constexpr int kCalibrations = 2;
+
+}  // namespace
+
+const TpSetting& tp_setting(std::string_view name) {
+  return *std::find_if(kSettings.begin(), kSettings.end(), [&](const TpSetting& setting) { return setting.name == name; });
+}
+
+TpSuite::TpSuite(const Options& options, ProgressBar& bar, const std::atomic<bool>& stop)
+    : options_(options), setting_(tp_setting(options.setting)), bar_(bar), stop_(stop) {
+  random_.seed(options.seed != 0 ? options.seed : std::random_device{}());
+  figures_.setting = setting_.name;
+  figures_.prompt_tokens = setting_.prompt_tokens;
+  figures_.cpu = this_machine().cpu;
+}
+
+TpSuite::~TpSuite() {
+  servers_.clear();
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+}
+
+Status TpSuite::measure() {
+  if (auto status = prepare(); !status) return status;
+  const bool fixed = setting_.megabits > 0 || options_.link_rate > 0;
+  if (fixed) {
+    figures_.megabits = options_.link_rate > 0 ? options_.link_rate : setting_.megabits;
+    if (auto status = link_->shape(figures_.megabits); !status) return status;
+  }
+  if (auto status = start(kPlain); !status) return status;
+  if (!fixed)
+    if (auto status = calibrate(); !status) return status;
+  // The others measure the link when they start: it is as it will be.
+  for (const Variant& variant : kVariants)
+    if ((variant.key != kAuto || setting_.name == "D") && !servers_.contains(variant.key))
+      if (auto status = start(variant.key); !status) return status;
+  if (auto status = rounds(); !status) return status;
+  for (auto& [key, server] : servers_) server->end();
+  if (auto status = evaluate(); !status) return status;
+  return write_pictures();
+}
+
+Status TpSuite::prepare() {
+  const std::filesystem::path parent = cache_folder(options_, process_environment);
+  std::error_code fault;
+  if (parent.empty()) return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "suite tp needs a folder: --cache-dir");
+  const std::filesystem::path folder = parent / "bench-tp";  // what a crashed run has left goes
+  std::filesystem::remove_all(folder, fault);
+  std::filesystem::create_directories(folder, fault);
+  if (fault) return make_error(ErrorClass::kStorageFailed, ErrorReason::kBadConfig, "cannot write " + folder.string());
+  folder_ = folder;
+  auto link = ShapedLink::make();
+  if (!link) return link.error();
+  link_ = std::move(*link);
+  if (options_.model.empty()) {
+    show(0, "a model of random weights");
+    model_ = folder_ / "random.gguf";
+    figures_.model = "random Q8_0, " + std::to_string(setting_.shape.layers) + " layers of " + std::to_string(setting_.shape.hidden);
+    return write_random_model(setting_.shape, 1, model_);
+  }
+  auto facts = read_model_facts(options_.model);
+  if (!facts) return facts.error();
+  model_ = std::filesystem::absolute(options_.model);
+  figures_.model = model_.filename().string();
+  first_id_ = 256;  // behind control tokens and single bytes
+  ids_ = static_cast<std::uint32_t>(facts->config->vocabulary) - first_id_;
+  return ok_status();
+}
+
+Status TpSuite::start(const std::string& key) {
+  const Variant& variant = *std::find_if(kVariants.begin(), kVariants.end(), [&](const Variant& v) { return v.key == key; });
+  show(0, "starts " + key);
+  TpServerSpec spec{key, model_, folder_, variant.codec, variant.overlap, options_.activations, options_.kv_format, options_.isa, {}};
+  const std::vector<std::uint16_t> cores = launch::this_host().cores;
+  if (cores.size() < TpServer::kRanks)
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "suite tp needs two cores, one a rank");
+  spec.cores.assign(cores.begin(), cores.begin() + TpServer::kRanks);
+  auto server = TpServer::start(spec, stop_);
+  if (!server) return server.error();
+  servers_[key] = std::move(*server);
+  auto first = first_token(key, false);  // what a server does once
+  return first ? ok_status() : Status(first.error());
+}
+
+/// int8 rows shall travel as long as they take to compute.
+Status TpSuite::calibrate() {
+  show(0, "measures the compute time");
+  TpServer& server = *servers_[kPlain];
+  const double waited = server.metric(base::metric::kWireWaitSeconds);
+  auto unshaped = first_token(kPlain, false);
+  if (!unshaped) return unshaped.error();
+  const double compute = *unshaped - (server.metric(base::metric::kWireWaitSeconds) - waited);
+  const ModelShape& shape = setting_.shape;
+  figures_.megabits = 2.0 * shape.layers * shape.hidden * setting_.prompt_tokens * kInt8Bits / compute / 1e6;
+  for (int i = 0; i < kCalibrations; ++i) {
+    if (auto status = link_->shape(figures_.megabits); !status) return status;
+    auto shaped = first_token(kPlain, false);
+    if (!shaped) return shaped.error();
+    figures_.megabits *= std::clamp((*shaped - compute) / compute, 0.2, 5.0);
+  }
+  return link_->shape(figures_.megabits);
+}
+
+std::vector<TokenId> TpSuite::prompt(std::uint32_t tokens) {
+  std::vector<TokenId> out(tokens);
+  for (TokenId& token : out) token = first_id_ + static_cast<TokenId>(random_() % ids_);
+  return out;
+}
+
+Result<double> TpSuite::first_token(const std::string& key, bool counted) {
+  TpServer& server = *servers_[key];
+  const auto told = [&](const char* name) { return server.metric(name); };
+  const double wire = told(base::metric::kWireSeconds), waited = told(base::metric::kWireWaitSeconds);
+  auto answer = server.ask(prompt(setting_.prompt_tokens), 1);
+  if (!answer) return answer.error();
+  const double seconds = answer->end - answer->start;  // the one token is all of it
+  std::this_thread::sleep_for(kMetricsCome);
+  if (!counted) return seconds;
+  TpFigure& figure = figures_.by_server[key];
+  figure.ttft_s.push_back(seconds);
+  figure.wire_s.push_back(told(base::metric::kWireSeconds) - wire);
+  figure.exposed_s.push_back(told(base::metric::kWireWaitSeconds) - waited);
+  prefills_[key].push_back({answer->start, answer->end});
+  return seconds;
+}
+
+Status TpSuite::decode(const std::string& key) {
+  auto answer = servers_[key]->ask(prompt(kDecodePrompt), kDecodeTokens);
+  if (!answer) return answer.error();
+  if (!answer->stamps.empty() && answer->output_tokens > 1)
+    figures_.by_server[key].decode_tok_s.push_back(static_cast<double>(answer->output_tokens - 1) / (answer->end - answer->stamps.front()));
+  return ok_status();
+}
+
+Status TpSuite::rounds() {
+  const auto all = static_cast<std::uint32_t>(options_.repetitions);
+  for (std::uint32_t round = 0; round < all && !stop_.load(); ++round) {
+    for (const auto& [key, server] : servers_) {
+      show(static_cast<double>(round) / all, key + ", round " + std::to_string(round + 1) + " of " + std::to_string(all));
+      if (auto seconds = first_token(key, true); !seconds) return seconds.error();
+    }
+    for (const auto& [key, server] : servers_)
+      if (auto status = decode(key); !status) return status;
+    figures_.rounds = round + 1;
+  }
+  for (const auto& [key, server] : servers_) figures_.by_server[key].overlapped_steps = server->metric(base::metric::kOverlappedSteps);
+  return ok_status();
+}
+
+Status TpSuite::evaluate() {
+  auto plain = read_traces(servers_[kPlain]->trace(), TpServer::kRanks), iso = read_traces(servers_[kIso]->trace(), TpServer::kRanks);
+  if (!plain) return plain.error();
+  if (!iso) return iso.error();
+  std::vector<double> bounds, computes, wires, idle;
+  for (const Prefill& prefill : prefills_[kPlain]) {
+    double saved = 0, compute = 0, wire = 0;
+    for (const auto& [step, spans] : within(*plain, prefill.begin, prefill.end)) {
+      const std::vector<SegmentTimes> segments = segments_of(spans);
+      saved += plain_time(segments) - overlap_bound(segments);
+      for (const SegmentTimes& segment : segments) {
+        compute += segment.compute;
+        wire += segment.wire;
+      }
+    }
+    bounds.push_back(prefill.end - prefill.begin - saved);
+    computes.push_back(compute);
+    wires.push_back(wire);
+  }
+  for (std::size_t i = 0; i < prefills_[kIso].size(); ++i) {
+    const Prefill& prefill = prefills_[kIso][i];
+    const double waited = figures_.by_server[kIso].exposed_s[i] + between_steps(within(*iso, prefill.begin, prefill.end));
+    idle.push_back(waited / (prefill.end - prefill.begin));
+  }
+  figures_.iso_bound_s = median(bounds);
+  figures_.compute_s = median(computes);
+  figures_.wire_s = median(wires);
+  figures_.idle_share = median(idle);
+  return ok_status();
+}
+
+/// Of one step in the middle of a prompt.
+Status TpSuite::write_pictures() {
+  if (options_.step_trace.empty() && options_.picture.empty()) return ok_status();
+  auto plain = read_traces(servers_[kPlain]->trace(), TpServer::kRanks), iso = read_traces(servers_[kIso]->trace(), TpServer::kRanks);
+  if (!plain) return plain.error();
+  if (!iso) return iso.error();
+  const auto last = [&](const StepSpans& steps, const char* key) {
+    const Prefill& prefill = prefills_[key].back();
+    return within(steps, prefill.begin, prefill.end);
+  };
+  const StepSpans of_plain = last(*plain, kPlain), of_iso = last(*iso, kIso);
+  if (!options_.step_trace.empty())
+    if (auto status = merge_traces(of_iso, options_.step_trace); !status) return status;
+  if (options_.picture.empty() || of_plain.empty() || of_iso.empty()) return ok_status();
+  const auto middle = [](const StepSpans& steps) { return std::next(steps.begin(), static_cast<long>(steps.size() / 2))->second; };
+  if ((std::ofstream(options_.picture, std::ios::trunc) << overlap_picture(middle(of_plain), middle(of_iso))).flush()) return ok_status();
+  return make_error(ErrorClass::kStorageFailed, ErrorReason::kBadConfig, "cannot write " + options_.picture);
+}
+
+}  // namespace troupe::cluster::bench
