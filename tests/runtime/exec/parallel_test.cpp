@@ -77,7 +77,7 @@ TEST_CASE("Ranks: siblings, forks of a row", "[parallel][plain]") {
 
 TEST_CASE("Ranks: preempted or not", "[parallel][plain]") {
   for_all([](test::LoadedModel& model) {
-    test::check_preemption(test::make_case(model, kernels::KvFormat::kInt8, test::varied_requests(6, 33, 60, kVocabulary)), 9);
+    test::check_preemption(test::make_case(model, kernels::KvFormat::kInt8, test::varied_requests(5, 33, 45, kVocabulary)), 7);
   });
 }
 
@@ -119,6 +119,17 @@ TEST_CASE("Ranks: where the head is cut changes no bit", "[parallel][plain]") {
     test::EqualityCase c = make(cut, 6);
     c.model = &whole;
     test::check_batch(c);
+  }
+}
+
+TEST_CASE("Ranks: stages that exchange fp32 rows give the bits of one rank", "[parallel][plain]") {
+  for (const base::ParallelShape shape : {base::ParallelShape{1, 2}, {1, 3}}) {
+    CAPTURE(shape.stages);
+    test::LoadedModel one = test::load_for_test(model_file(shape)), many = load({shape, WireFormat::kFp32});
+    test::EqualityCase c = make(one, 8);
+    c.model = &many;
+    test::check_batch(c);
+    test::check_chunks(c, {7, 50});
   }
 }
 
