@@ -118,10 +118,12 @@ int run_serve(const Options& options) {
     return serve(options, {});
   }
   const launch::CheckedCluster checked = launch::check_options(options, launch::this_host());
+  if (!checked.faults.empty()) {
+    std::fprintf(stderr, "troupe: %s\n", checked.faults.front().c_str());
+    return 1;
+  }
   for (const std::string& note : checked.notes) base::log(base::LogLevel::kWarning, "cluster_note", "note=" + base::log_value(note));
-  if (checked.faults.empty()) return serve_cluster(options, checked.plan);
-  std::fprintf(stderr, "troupe: %s\n", checked.faults.front().c_str());
-  return 1;
+  return serve_cluster(options, checked.plan);
 }
 
 }  // namespace troupe::cluster

@@ -100,6 +100,11 @@ class Launch(unittest.TestCase):
             self.assertIn(word, end.stderr)
         self.assertEqual(processes(path), [])
 
+    def test_serve_refuses_what_cannot_be_divided(self):
+        end = subprocess.run([PROGRAM, "serve", MODEL, "--port", "0", "--tensor-parallel", "40"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((end.returncode, end.stdout), (1, ""))
+        self.assertTrue(end.stderr.startswith("troupe: --tensor-parallel: "), end.stderr)
+
     def test_files_that_are_not_there(self):
         for arguments in (("launch",), ("launch", str(self.folder / "none.toml"))):
             end = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
