@@ -271,9 +271,8 @@ std::span<const OptionRow> option_table() {
        .unit = "text",
        .field = &Options::codec,
        .choices = codec_names(),
-       .help =
-           "What rows travel as between ranks; part of the arithmetic. auto: bf16 or int8, as measured at the first start and then "
-           "kept in --cache-dir",
+       .help = "What rows travel as between ranks; part of the arithmetic. auto: bf16 or int8, as measured at the first start and then "
+               "kept in --cache-dir",
        .commands = kServe},
       {.name = "remeasure",
        .unit = "flag",
