@@ -61,13 +61,13 @@ class Shards(unittest.TestCase):
         self.assertTrue(wait_until(lambda: len(rank_processes(self.server.process.pid)) == 2), self.server.stderr[-3000:])
         return rank_processes(self.server.process.pid)
 
-    def restarts(self):
-        return self.server.metrics()["troupe:epoch_restarts_total"]
+    def epoch(self):
+        return self.server.metrics()["troupe:group_epoch"]
 
     def disturb(self, number, delay):
         """Streams run while a rank gets a signal, and their text is as if nothing had been."""
         victim = random.choice(sorted(self.ranks().items()))
-        before = self.restarts()
+        before = self.epoch()
         timer = threading.Timer(delay, lambda: os.kill(victim[1], number))
         timer.start()
         try:
@@ -75,7 +75,7 @@ class Shards(unittest.TestCase):
                 self.assertEqual(text, self.undisturbed[question], f"{victim} after {delay} s")
         finally:
             timer.join()
-        self.assertTrue(wait_until(lambda: self.restarts() > before), self.server.stderr[-3000:])
+        self.assertTrue(wait_until(lambda: self.epoch() > before), self.server.stderr[-3000:])
         self.assertTrue(wait_until(lambda: victim[1] not in self.ranks().values()))
         self.assertTrue(wait_until(lambda: self.server.get("/ready")[0] == 200), self.server.stderr[-3000:])
 
