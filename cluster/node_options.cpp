@@ -78,6 +78,7 @@ exec::ShardSpec shard_spec(const Options& options) {
   out.pin = !options.no_pin;
   out.isa = options.isa;
   out.cache_folder = cache_folder(options, process_environment).string();
+  out.trace_file = options.step_trace;
   return out;
 }
 

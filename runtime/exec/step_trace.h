@@ -23,6 +23,9 @@ class StepTrace {
 
   /// Writes "<path>.rank<r>.json". A file that was there is gone.
   StepTrace(const std::string& path, std::uint16_t rank);
+  ~StepTrace() { flush(); }
+  StepTrace(const StepTrace&) = delete;
+  StepTrace& operator=(const StepTrace&) = delete;
   static std::string file_of(const std::string& path, std::uint16_t rank);
 
   void computed(std::string name, Time begin, Time end);

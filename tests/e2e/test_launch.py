@@ -1,4 +1,5 @@
 """`troupe launch`: the example starts, answers and stops with one command; `--check` tells what would run, and each fault with its line."""
+import json
 import os
 import pathlib
 import re
@@ -61,7 +62,8 @@ class Launch(unittest.TestCase):
 
     def test_one_command_serves_and_leaves_nothing(self):
         shared_memory = set(os.listdir("/dev/shm"))
-        server = Launched(self.example())
+        trace = self.folder / "steps"
+        server = Launched(self.example(), "--step-trace", str(trace))
         self.addCleanup(server.kill)
         ranks = children(server.process.pid)
         self.assertEqual(len(ranks), 2, server.stderr)
@@ -71,6 +73,9 @@ class Launch(unittest.TestCase):
         server.stop()
         for pid in ranks:
             self.assertFalse(pathlib.Path(f"/proc/{pid}").exists(), f"rank process {pid} is still there")
+        for rank in range(2):
+            events = json.loads(pathlib.Path(f"{trace}.rank{rank}.json").read_text())
+            self.assertLessEqual({"compute", "wire"}, {event.get("cat") for event in events})
         self.assertEqual(set(os.listdir("/dev/shm")) - shared_memory, set())
 
     def test_ctrl_c_while_it_loads(self):
