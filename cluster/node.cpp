@@ -101,6 +101,7 @@ struct Node::Parts {
   const NodeEvents events;
   const ServedModel model;
   std::string url;
+  bool codec_kept = false;  // measured by an earlier start
   std::atomic<int> signals{0}, exit_code{0};
   std::mutex ready_mutex;  // the three below
   std::optional<exec::ShardFacts> facts;
@@ -120,7 +121,7 @@ void Node::Parts::announce() {
   std::lock_guard lock(ready_mutex);
   if (announced || !serving || !facts) return;
   announced = true;
-  if (events.on_ready) events.on_ready({model, *facts, url});
+  if (events.on_ready) events.on_ready({model, *facts, url, codec_kept});
 }
 
 void Node::Parts::on_signal() {
@@ -192,6 +193,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));
   Parts* parts = made.get();
   parts->ranks = std::move(ranks);
+  parts->codec_kept = stored_codec && cluster->codec != "auto";
   auto listener = gateway_options(options);
   listener.keys = std::move(*keys);
   listener.tls = std::move(*tls);

@@ -22,6 +22,7 @@ struct ReadyNode {
   const ServedModel& model;
   const exec::ShardFacts& facts;
   const std::string& url;
+  bool codec_kept = false;  // by an earlier start that measured it
 };
 
 /// What happens to a node, told from any thread; the functions must not block.

@@ -73,13 +73,13 @@ void StartReport::line(const std::string& text) {
 }
 
 void StartReport::ready(const Options& options, const ReadyNode& node) {
-  const auto& [model, facts, url] = node;
+  const auto& [model, facts, url, codec_kept] = node;
   std::lock_guard lock(mutex_);
   erase_bar();
   const std::uint64_t positions = std::uint64_t{facts.device_blocks} * kBlockTokens;
   std::fprintf(stderr, "model    %s (%s), context %u tokens\n", model.name.c_str(), mebibytes(model.file_bytes).c_str(),
                facts.context_tokens);
-  std::fprintf(stderr, "compute  %s\n", facts.description.c_str());
+  std::fprintf(stderr, "compute  %s%s\n", facts.codec.empty() ? "" : "rank 0: ", facts.description.c_str());
   std::fprintf(stderr, "memory   weights %s%s, keys and values %s as %s for %llu tokens (%.1f full contexts; --kv-memory)\n",
                mebibytes(facts.weight_bytes).c_str(), facts.weights_cached ? " (packed earlier; --cache-dir)" : "",
                mebibytes(facts.kv_bytes).c_str(), options.kv_format.c_str(), static_cast<unsigned long long>(positions),
@@ -91,7 +91,8 @@ void StartReport::ready(const Options& options, const ReadyNode& node) {
   if (!facts.codec.empty())
     std::fprintf(stderr, "ranks    tensor parallel %llu, stages %llu, codec %s%s, overlap %s\n",
                  static_cast<unsigned long long>(options.tensor_parallel), static_cast<unsigned long long>(options.pipeline_parallel),
-                 facts.codec.c_str(), options.codec == "auto" ? " (measured; --remeasure)" : "", options.overlap.c_str());
+                 facts.codec.c_str(), codec_kept ? " (measured earlier; --remeasure)" : (options.codec == "auto" ? " (measured)" : ""),
+                 options.overlap.c_str());
   std::fprintf(stderr, "access   %s\n", access(options).c_str());
   std::fflush(stderr);
   std::printf("Chat page: %s/\n", openable(url).c_str());

@@ -80,6 +80,18 @@ class Check {
       fault(place, "port " + std::to_string(port) + " of " + address + " cannot be listened on: " + status.error().client_text);
   }
 
+  /// False where no port of it needs a look.
+  bool control_address(const ClusterFile& file) {
+    const std::string place = file.place("control.address");
+    if (file.control_address == "0.0.0.0" || file.control_address == "::")
+      fault(place, file.control_address + " is every address; name the one of this host that ranks connect to");
+    else if (!host_.can_listen(file.control_address, 0))
+      fault(place, file.control_address + " is no address of this host" + addresses_of_host());
+    else
+      return true;
+    return false;
+  }
+
   void certificates(const ClusterFile& file) {
     std::set<std::string> seen;
     const auto read = [&](const char* key, const std::string& path) {
@@ -110,6 +122,14 @@ class Check {
   void fault(const std::string& place, const std::string& what) { out_.faults.push_back(place + ": " + what); }
 
  private:
+  std::string addresses_of_host() const {
+    std::string text;
+    if (const auto interfaces = host_.interfaces(""))
+      for (const NetworkInterface& one : *interfaces)
+        for (const std::string& address : one.addresses) text += (text.empty() ? "; it has " : ", ") + address;
+    return text;
+  }
+
   CheckedCluster& out_;
   const Options& options_;
   const HostView& host_;
@@ -171,7 +191,7 @@ CheckedCluster check_cluster(const ClusterFile& file, const Options& options, co
   check_addresses(file, host, out);
   check.data_plane();
   for (const std::string& address : options.hosts) check.listen(file.place("serve.port"), address, options.port);
-  check.listen(file.place("control.port"), file.control_address, file.control_port);
+  if (check.control_address(file)) check.listen(file.place("control.port"), file.control_address, file.control_port);
   if (file.control_port != 0 && file.control_port == options.port)
     check.fault(file.place("control.port"), "is serve.port, too; the two are different ports");
   check.certificates(file);

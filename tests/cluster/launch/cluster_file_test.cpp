@@ -29,7 +29,8 @@ HostView test_host() {
     if (name == "a" || name == "b") return std::vector<NetworkInterface>{{"veth0", {"10.2.0.2"}, false}};
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "there is no network namespace " + name);
   };
-  host.can_listen = [](const std::string&, std::uint16_t port) -> Status {
+  host.can_listen = [](const std::string& address, std::uint16_t port) -> Status {
+    if (address == "10.9.0.1") return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "cannot assign address");
     if (port == 7001) return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "address in use");
     return ok_status();
   };
@@ -154,6 +155,8 @@ TEST_CASE("planted faults are told with line and key") {
       {with("port = 7000", "port = 65536"), ":17: control.port", "0 to 65535"},
       {with("port = 7000", "heartbeat_ms = 500"), ":17: control.heartbeat_ms", "at least 3"},
       {with("port = 7000", "address = \"localhost\""), ":17: control.address", "IP address"},
+      {with("port = 7000", "address = \"10.9.0.1\""), ":17: control.address", "it has 127.0.0.1, 10.0.0.2, 10.1.0.2"},
+      {with("port = 7000", "address = \"0.0.0.0\""), ":17: control.address", "every address"},
       {with("port = 7000", "tls_ca = \"ca.pem\""), "control.tls_cert", "is missing"},
       {with("port = 7000", "tls_ca = \"ca.pem\"\ntls_cert = \"{node}.pem\"\ntls_key = \"{node}.key\""), ":18: control.tls_cert",
        "front.pem is no file"},
