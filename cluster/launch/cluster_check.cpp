@@ -2,11 +2,13 @@
 #include "cluster/launch/cluster_check.h"
 
 #include "cluster/launch/rank_placement.h"
+#include "cluster/link/certificate_check.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/small_file.h"
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -93,22 +95,10 @@ class Check {
   }
 
   void certificates(const ClusterFile& file) {
-    std::set<std::string> seen;
-    const auto read = [&](const char* key, const std::string& path) {
-      if (path.empty() || !seen.insert(path).second) return;
-      const auto text = base::read_small_file(path, "");
-      if (!text)
-        fault(file.place(key), path + " is no file that can be read");
-      else if (text->find("-----BEGIN ") == text->npos)
-        fault(file.place(key), path + " is no PEM file: it has no line -----BEGIN ...");
-    };
-    read("control.tls_ca", file.tls_ca);
-    const auto read_node = [&](const CertificateFiles& files) {
-      read("control.tls_cert", files.certificate);
-      read("control.tls_key", files.key);
-    };
-    read_node(out_.plan.gateway_certificate);
-    for (const RankPlan& rank : out_.plan.ranks) read_node(rank.certificate);
+    if (file.tls_ca.empty() || file.tls_cert.empty() || file.tls_key.empty()) return;  // told already, or made for this run
+    certificate(file, out_.plan.gateway_certificate, out_.plan.gateway_node);
+    for (const RankPlan& rank : out_.plan.ranks)
+      if (!rank.node.empty()) certificate(file, rank.certificate, rank.node);
   }
 
   void notes() {
@@ -122,6 +112,25 @@ class Check {
   void fault(const std::string& place, const std::string& what) { out_.faults.push_back(place + ": " + what); }
 
  private:
+  /// None, and a fault at the first time, where it cannot be read.
+  std::optional<std::string> pem(const std::string& place, const std::string& path) {
+    auto text = base::read_small_file(path, "");
+    if (text) return std::move(*text);
+    if (unreadable_.insert(path).second) fault(place, path + " is no file that can be read");
+    return std::nullopt;
+  }
+
+  void certificate(const ClusterFile& file, const CertificateFiles& files, const std::string& node) {
+    const std::string places[] = {file.place("control.tls_ca"), file.place("control.tls_cert"), file.place("control.tls_key")};
+    const std::string* paths[] = {&files.authority, &files.certificate, &files.key};
+    const auto authority = pem(places[0], files.authority), own = pem(places[1], files.certificate), key = pem(places[2], files.key);
+    if (!authority || !own || !key) return;
+    if (const auto wrong = link::check_certificate(*authority, *own, *key, node)) {
+      const auto which = static_cast<std::size_t>(wrong->file);
+      fault(places[which], "of node " + node + ": " + *paths[which] + " " + wrong->what);
+    }
+  }
+
   std::string addresses_of_host() const {
     std::string text;
     if (const auto interfaces = host_.interfaces(""))
@@ -135,6 +144,7 @@ class Check {
   const HostView& host_;
   const Places places_;
   std::set<std::pair<std::string, std::string>> told_;
+  std::set<std::string> unreadable_;
 };
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }

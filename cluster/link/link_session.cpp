@@ -4,7 +4,6 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,11 +13,6 @@ namespace troupe::cluster::link {
 namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;  // a call; OpenSSL counts in int
-
-std::string text_of(const ASN1_STRING* text) {
-  const auto* bytes = reinterpret_cast<const char*>(ASN1_STRING_get0_data(text));
-  return {bytes, static_cast<std::size_t>(ASN1_STRING_length(text))};
-}
 
 Error bad_certificate(const std::string& what) {
   return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "certificate of the cluster link: " + what, "certificate",
@@ -78,17 +72,8 @@ void LinkSession::refuse(std::string reason) {
 }
 
 std::vector<std::string> LinkSession::peer_names() const {
-  std::vector<std::string> names;
   X509* certificate = SSL_get0_peer_certificate(tls_.get());
-  if (certificate == nullptr) return names;
-  X509_NAME* subject = X509_get_subject_name(certificate);
-  if (const int index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1); index >= 0)
-    names.push_back(text_of(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index))));
-  auto* alternatives = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; alternatives != nullptr && i < sk_GENERAL_NAME_num(alternatives); ++i)
-    if (const GENERAL_NAME* name = sk_GENERAL_NAME_value(alternatives, i); name->type == GEN_DNS) names.push_back(text_of(name->d.dNSName));
-  GENERAL_NAMES_free(alternatives);
-  return names;
+  return certificate == nullptr ? std::vector<std::string>() : names_of(certificate);
 }
 
 Result<LinkTls> LinkTls::make(const NodeCertificate& from) {

@@ -1,10 +1,11 @@
-// Owners of OpenSSL's objects, and its errors as text. For this folder; any thread.
+// Owners of OpenSSL's objects, its errors as text, and names in certificates. For this folder; any thread.
 #pragma once
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::cluster::link {
 
@@ -27,5 +28,7 @@ std::string openssl_errors();
 std::string bio_text(BIO* bio);
 /// A memory BIO that reads `text`, which must live longer.
 BioPointer bio_of(const std::string& text);
+/// Common name and DNS names.
+std::vector<std::string> names_of(X509* certificate);
 
 }  // namespace troupe::cluster::link

@@ -3,6 +3,7 @@
 #include "cluster/launch/cluster_key_table.h"
 #include "cluster/launch/rank_placement.h"
 #include "messages/error_reasons.h"
+#include "cluster/link/certificates.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -213,6 +214,38 @@ TEST_CASE("planted faults are told with line and key") {
     found += told ? 1 : 0;
   }
   CHECK(found >= 12);
+}
+
+TEST_CASE("certificates that would not be let in are told before anything starts") {
+  const Folder folder;
+  const auto write = [&](const std::string& name, const std::string& text) { std::ofstream(folder.path / name) << text; };
+  const auto maker = link::CertificateMaker::make("pair"), foreign = link::CertificateMaker::make("other");
+  REQUIRE((maker.ok() && foreign.ok()));
+  for (const char* node : {"front", "left", "right"}) {
+    const auto made = maker->issue(node);
+    write("ca.pem", made->authority);
+    write(std::string(node) + ".pem", made->certificate);
+    write(std::string(node) + ".key", made->key);
+  }
+  const std::string text = with("port = 7000", "tls_ca = \"ca.pem\"\ntls_cert = \"{node}.pem\"\ntls_key = \"{node}.key\"");
+  CHECK(checked(text, folder).faults.empty());
+
+  const auto one_fault = [&](const std::string& place, const std::string& words) {
+    const auto faults = checked(text, folder).faults;
+    INFO(words);
+    REQUIRE(faults.size() == 1);
+    CHECK_THAT(faults[0], Catch::Contains(place + ": of node right: ") && Catch::Contains(words));
+  };
+  const auto other = maker->issue("right"), wrong_name = maker->issue("wrong"), stranger = foreign->issue("right");
+  write("right.key", other->key);
+  one_fault(":19: control.tls_key", "belongs to another certificate");
+  write("right.pem", wrong_name->certificate);
+  one_fault(":18: control.tls_cert", "CN = right");
+  write("right.key", stranger->key);
+  write("right.pem", stranger->certificate);
+  one_fault(":18: control.tls_cert", "is not believed");
+  write("right.key", "no key");
+  one_fault(":19: control.tls_key", "no private key");
 }
 
 TEST_CASE("all faults of a file are told at once") {
