@@ -12,7 +12,8 @@
 namespace troupe::actors {
 
 struct RankWorker {
-  std::unique_ptr<exec::ShardEngine> engine;       // compute thread only
+  std::unique_ptr<exec::ShardEngine> engine;       // compute thread only, as is the next
+  bool settling = false;                           // a job that lets the engine settle waits behind the others
   std::atomic<exec::RankStores*> stores{nullptr};  // the engine's; set before ShardReady is sent, void once the actor has ended
   std::atomic<bool> abort{false};                  // set: the running step ends, later plans of the epoch are skipped
   std::atomic<std::uint64_t> posted{0};

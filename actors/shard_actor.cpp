@@ -13,9 +13,11 @@
 #include "messages/shard_control.capnp.h"
 #include "messages/supervision.capnp.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace troupe::actors {
@@ -73,13 +75,14 @@ class ShardActor final : public ActorBase {
 
  private:
   static constexpr int kWatchesPerPeriod = 4;
+  static constexpr std::chrono::microseconds kFirstPause{10}, kLongestPause{1000};
 
   /// Runs `job` on the compute thread, behind all others. An exception of it becomes ShardFailed and ends the epoch there.
   template <class Job>
   void post(std::uint64_t step, Job job) {
     ++worker_->posted;
     parts_.compute->post([worker = worker_, self = caf::actor_cast<caf::weak_actor_ptr>(this), context = context_ptr(), epoch = epoch_,
-                          rank = rank_, step, job = std::move(job)]() mutable {
+                          rank = rank_, step, compute = std::weak_ptr(parts_.compute), job = std::move(job)]() mutable {
       std::optional<Error> error;
       try {
         job(*worker);
@@ -96,8 +99,22 @@ class ShardActor final : public ActorBase {
       }
       ++worker->finished;
       ++worker->progress;
+      settle(worker, compute, kFirstPause);
     });
     watch();
+  }
+
+  /// On the compute thread, while it has nothing else to do: other ranks wait for what this one sent (ShardEngine::settle).
+  static void settle(const std::shared_ptr<RankWorker>& worker, const std::weak_ptr<Compute>& compute, std::chrono::microseconds pause) {
+    if (worker->settling || !worker->engine || worker->engine->settle()) return;
+    const auto thread = compute.lock();
+    if (!thread) return;
+    worker->settling = true;
+    thread->post([worker, compute, pause] {
+      worker->settling = false;
+      std::this_thread::sleep_for(pause);
+      settle(worker, compute, std::min(2 * pause, kLongestPause));
+    });
   }
 
   void on_load(const Message<messages::LoadShard>& message) {

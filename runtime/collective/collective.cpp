@@ -177,9 +177,13 @@ void Collective::broadcast(std::span<std::byte> bytes) {
 void Collective::finish_sends() {
   state_->until([this] {
     return state_->outbox_.sent() &&
-           std::all_of(std::begin(state_->reduces_), std::end(state_->reduces_), [](const Reduce& reduce) { return reduce.sent(); }) &&
-           state_->transport_->left();
+           std::all_of(std::begin(state_->reduces_), std::end(state_->reduces_), [](const Reduce& reduce) { return reduce.sent(); });
   });
+}
+
+bool Collective::settle() noexcept {
+  poll();
+  return state_->lost_ || state_->transport_->left();
 }
 
 void Collective::set_format(WireFormat format) {

@@ -72,9 +72,11 @@ class Collective {
   /// Bytes from rank 0 to all others of the group, for agreements outside of steps. Waits.
   void broadcast(std::span<std::byte> bytes);
 
-  /// Waits until all that others wait for has left: nobody advances a rank that has nothing to do. (Ids are small, and may be taken later.)
-  /// At the end of a step. Throws as finish_reduce() does.
+  /// Waits until all that was sent has been taken over by the transport. At the end of a step. Throws as finish_reduce() does.
   void finish_sends();
+  /// Advances what the transport has taken over. False: ask again soon, since others wait for it and nobody else advances it. To be sure
+  /// of an end the others must advance theirs, too: so a rank asks while it has nothing to do, and never waits for it.
+  bool settle() noexcept;
   /// Of the reduces from now on; none may be under way. All ranks at the same point.
   void set_format(kernels::WireFormat format);
 

@@ -115,6 +115,8 @@ class CpuShardEngine final : public ShardEngine {
     if (group_) group_->leave();
   }
 
+  bool settle() noexcept override { return !group_ || group_->collective() == nullptr || group_->collective()->settle(); }
+
   std::string data_address() override { return group_ ? group_->address() : std::string(); }
 
   plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) override {

@@ -85,6 +85,8 @@ class ShardEngine {
   virtual std::string data_address() { return {}; }
   /// Throws StepAborted when `abort` was seen, PlanGap, or whatever a fault threw.
   virtual plan::ForwardResult run(const plan::ForwardPlan& plan, const std::atomic<bool>& abort) = 0;
+  /// Between two calls, for as long as it says false: advances what other ranks wait for (Collective::settle).
+  virtual bool settle() noexcept { return true; }
   /// Tiers below the device, from the first epoch to the end of the engine; null: none. Their calls come from any thread.
   virtual RankStores* stores() { return nullptr; }
 };
