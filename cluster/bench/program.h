@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -20,23 +21,24 @@ std::string command_line(const Arguments& arguments);
 /// Waits for its end. Error: it cannot be started, or ends with another code than 0; tells what it wrote to stderr.
 Status run_program(const Arguments& arguments);
 
-/// A program that goes on; what it writes to stdout is read line by line, stderr is ours. Killed when this goes.
+/// A program that goes on; what it writes to stdout is read line by line, stderr goes to a file. Killed when this goes.
 class RunningProgram {
  public:
-  static Result<RunningProgram> start(const Arguments& arguments);
+  static Result<RunningProgram> start(const Arguments& arguments, const std::filesystem::path& log);
   RunningProgram(RunningProgram&& other) noexcept;
   RunningProgram& operator=(RunningProgram&&) = delete;
   ~RunningProgram();
-  /// Error: none within `patience`, its end, or `stop`.
+  /// Error: none within `patience`, its end (with the last lines of its log), or `stop`.
   Result<std::string> next_line(std::chrono::seconds patience, const std::atomic<bool>& stop);
   /// SIGTERM, and SIGKILL if it is still there after `patience`.
   void stop(std::chrono::seconds patience);
 
  private:
-  RunningProgram(pid_t process, base::Descriptor output, std::string name);
+  RunningProgram(pid_t process, base::Descriptor output, std::string name, std::filesystem::path log);
   pid_t process_ = -1;
   base::Descriptor output_;
   std::string name_, unread_;
+  std::filesystem::path log_;
 };
 
 }  // namespace troupe::cluster::bench

@@ -17,8 +17,9 @@ namespace {
 constexpr std::int32_t kNormal = 1, kControl = 3;
 constexpr std::uint32_t kVocabulary = kControlTokens + 256;
 
-/// A positive normal number in IEEE binary16, cut.
+/// 0, or a positive normal number, in IEEE binary16, cut.
 std::uint16_t half_of(float value) {
+  if (value == 0) return 0;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits >> 13) - (112U << 10));
 }
@@ -109,16 +110,15 @@ class RandomModel {
                         [values = rows * cols, deviation, seed = ++seed_] { return random_blocks(values, deviation, seed); });
   }
 
-  /// The head is tied to it: rows of all but plain characters are small, so that none of them is ever the most likely one.
+  /// The head is tied to it: rows of all but plain characters are 0, so that none of them is ever the most likely one.
   void embedding() {
-    constexpr float kSmall = 0.05F;
     const weights::Format& format = weights::format_of(kernels::StorageType::kQ8_0);
     const auto make = [cols = std::uint64_t{shape_.hidden}, seed = ++seed_] {
       const float deviation = 1 / std::sqrt(static_cast<float>(cols));
       std::string out;
       for (std::uint64_t row = 0; row < kVocabulary; ++row) {
         const bool plain = row >= kFirstPlainToken && row < kFirstPlainToken + kPlainTokens;
-        out += random_blocks(cols, plain ? deviation : kSmall * deviation, seed + (row << 32));
+        out += random_blocks(cols, plain ? deviation : 0, seed + (row << 32));
       }
       return out;
     };

@@ -23,11 +23,14 @@ std::string outer_address(std::size_t end) { return "10.79." + number(end) + ".1
 std::string inner_address(std::size_t end) { return "10.79." + number(end) + ".2"; }
 std::string data_address(std::size_t end) { return "10.80.0." + number(end + 1); }
 
-/// With a namespace goes what is in it, and the peers of its links.
+/// With a namespace goes what is in it, though not before its last process; so links are removed by name, and their peers with them.
 void remove_all() {
-  for (std::size_t end = 0; end < ShapedLink::kEnds; ++end)
+  for (std::size_t end = 0; end < ShapedLink::kEnds; ++end) {
+    if (std::filesystem::exists("/sys/class/net/" + outer_interface(end)))
+      static_cast<void>(run_program({"ip", "link", "del", outer_interface(end)}));
     if (std::filesystem::exists("/run/netns/" + ShapedLink::namespace_of(end)))
       static_cast<void>(run_program({"ip", "netns", "del", ShapedLink::namespace_of(end)}));
+  }
 }
 
 }  // namespace

@@ -44,18 +44,18 @@ std::string tp_cluster_text(const TpServerSpec& spec) {
   return out;
 }
 
-TpServer::TpServer(RunningProgram program, ServerAddress address, std::filesystem::path trace, const std::atomic<bool>& stop)
+TpServer::TpServer(RunningProgram program, ServerAddress address, std::filesystem::path base, const std::atomic<bool>& stop)
     : program_(std::move(program)),
       address_(std::move(address)),
-      trace_(std::move(trace)),
+      base_(std::move(base)),
       stop_(stop),
       client_(address_, settings(), stop) {}
 
 Result<std::unique_ptr<TpServer>> TpServer::start(const TpServerSpec& spec, const std::atomic<bool>& stop) {
-  const std::filesystem::path file = spec.folder / (spec.name + ".toml");
+  const std::filesystem::path base = spec.folder / spec.name, file = base.string() + ".toml";
   if (!(std::ofstream(file, std::ios::trunc) << tp_cluster_text(spec)).flush())
     return make_error(ErrorClass::kStorageFailed, ErrorReason::kBadConfig, "cannot write " + file.string());
-  auto program = RunningProgram::start({kSelf, "launch", file.string()});
+  auto program = RunningProgram::start({kSelf, "launch", file.string()}, base.string() + ".log");
   if (!program) return program.error();
   std::string line;
   while (!line.starts_with(kReady)) {
@@ -67,7 +67,7 @@ Result<std::unique_ptr<TpServer>> TpServer::start(const TpServerSpec& spec, cons
   while (url.ends_with('/')) url.pop_back();
   auto address = parse_url(url);
   if (!address) return address.error();
-  return std::unique_ptr<TpServer>(new TpServer(std::move(*program), std::move(*address), spec.folder / (spec.name + ".trace"), stop));
+  return std::unique_ptr<TpServer>(new TpServer(std::move(*program), std::move(*address), base, stop));
 }
 
 Result<CallResult> TpServer::ask(const std::vector<TokenId>& prompt, std::uint32_t max_tokens) {
@@ -91,6 +91,15 @@ double TpServer::metric(const std::string& name) const {
     const auto value = text.rfind(' ');
     if (text.starts_with(name) && value != std::string::npos) return std::strtod(text.c_str() + value, nullptr);
   }
+}
+
+std::string TpServer::codec() const {
+  std::ifstream log(base_.string() + ".log");
+  constexpr std::string_view kCodec = ", codec ";
+  for (std::string line; std::getline(log, line);)
+    if (const auto at = line.find(kCodec); line.starts_with("ranks ") && at != std::string::npos)
+      return line.substr(at + kCodec.size(), line.find_first_of(" ,", at + kCodec.size()) - at - kCodec.size());
+  return {};
 }
 
 void TpServer::end() { program_.stop(kEndPatience); }

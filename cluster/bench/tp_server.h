@@ -32,16 +32,18 @@ class TpServer {
   Result<CallResult> ask(const std::vector<TokenId>& prompt, std::uint32_t max_tokens);
   /// Of /metrics; 0: the server does not tell it.
   double metric(const std::string& name) const;
+  /// Row of the codec table, as its start report tells it; empty: it does not.
+  std::string codec() const;
   /// Ends it; its traces are whole then.
   void end();
   /// Of each rank; see wire_trace.h.
-  std::filesystem::path trace() const { return trace_; }
+  std::filesystem::path trace() const { return base_.string() + ".trace"; }
 
  private:
-  TpServer(RunningProgram program, ServerAddress address, std::filesystem::path trace, const std::atomic<bool>& stop);
+  TpServer(RunningProgram program, ServerAddress address, std::filesystem::path base, const std::atomic<bool>& stop);
   RunningProgram program_;
   ServerAddress address_;
-  std::filesystem::path trace_;
+  std::filesystem::path base_;  // of the names of its files
   const std::atomic<bool>& stop_;
   LoadClient client_;
 };

@@ -181,6 +181,7 @@ Status TpSuite::rounds() {
       if (auto status = decode(key); !status) return status;
     figures_.rounds = round + 1;
   }
+  if (servers_.contains(kAuto)) figures_.chosen_codec = servers_[kAuto]->codec();
   for (const auto& [key, server] : servers_) figures_.by_server[key].overlapped_steps = server->metric(base::metric::kOverlappedSteps);
   return ok_status();
 }

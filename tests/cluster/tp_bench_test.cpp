@@ -122,17 +122,19 @@ TEST_CASE("program: what fails says why") {
 
 TEST_CASE("program: lines of one that goes on, and its end") {
   const std::atomic<bool> go_on{false}, stop{true};
-  auto program = RunningProgram::start({"sh", "-c", "echo one; printf two; echo; exec sleep 100"});
+  const auto log = test::scratch_folder() / "program.log";
+  auto program = RunningProgram::start({"sh", "-c", "echo one; printf two; echo; exec sleep 100"}, log);
   REQUIRE(program.ok());
   CHECK(*program->next_line(std::chrono::seconds(20), go_on) == "one");
   CHECK(*program->next_line(std::chrono::seconds(20), go_on) == "two");
   CHECK(program->next_line(std::chrono::seconds(0), go_on).error().client_text.find("no line for 0 s") != std::string::npos);
   CHECK(program->next_line(std::chrono::seconds(20), stop).error().client_text.find("interrupted") != std::string::npos);
   program->stop(std::chrono::seconds(20));  // SIGTERM is enough
-  auto short_one = RunningProgram::start({"true"});
+  auto short_one = RunningProgram::start({"sh", "-c", "echo first >&2; echo no such model >&2"}, log);
   REQUIRE(short_one.ok());
-  CHECK(short_one->next_line(std::chrono::seconds(20), go_on).error().client_text.find("it has ended") != std::string::npos);
-  auto stubborn = RunningProgram::start({"sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"});
+  CHECK(short_one->next_line(std::chrono::seconds(20), go_on).error().client_text.find("it has ended: first;no such model") !=
+        std::string::npos);
+  auto stubborn = RunningProgram::start({"sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"}, log);
   REQUIRE(stubborn.ok());
   CHECK(*stubborn->next_line(std::chrono::seconds(20), go_on) == "up");
   stubborn->stop(std::chrono::seconds(0));
