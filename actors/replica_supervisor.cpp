@@ -31,6 +31,7 @@ struct Rank {
 
 constexpr unsigned kMostStarts = 6;
 constexpr std::chrono::milliseconds kFirstDelay{250}, kLongestDelay{4000};
+constexpr std::chrono::milliseconds kLongestPause{1000};  // between two epochs; RestartLimits allow that for ever
 /// Before the n-th start in a row.
 std::chrono::milliseconds delay_of(unsigned start) {
   return start <= 1 ? std::chrono::milliseconds{0} : std::min(kFirstDelay * (1U << (start - 2)), kLongestDelay);
@@ -78,6 +79,9 @@ class ReplicaSupervisor final : public ActorBase {
           if (alive()) lose(lost("scheduler or cache tier was restarted"));
         },
         [this](WatchAtom, std::uint32_t epoch) { on_overdue(GroupEpoch{epoch}); },
+        [this](RetryAtom, std::uint32_t epoch) {
+          if (epoch == epoch_.value && all(RankState::kOut)) enter();
+        },
         [this](ReplyAtom, std::uint16_t rank, caf::actor_id shard) { on_silence(rank, shard); },
         [this](EndAtom, int exit_code, const std::string& reason) {
           if (parts_.on_fatal) parts_.on_fatal(exit_code, reason);
@@ -157,11 +161,20 @@ class ReplicaSupervisor final : public ActorBase {
     rank.heard = true;
     rank.state = RankState::kOut;
     facts_.loaded(loaded.getRank(), wire::decode(loaded), wire::to_bytes(loaded.getDataAddress()));
-    if (all(RankState::kOut)) enter();
+    enter_soon();
+  }
+
+  /// Once all are out of the last epoch. Where ranks met in vain (their network may be down), later from time to time.
+  void enter_soon() {
+    if (!all(RankState::kOut)) return;
+    const auto delay = std::min(delay_of(vain_entries_), kLongestPause);
+    if (delay.count() == 0) return enter();
+    delayed_send(this, delay, RetryAtom::value, epoch_.value);
   }
 
   void enter() {
     if (final_) return;
+    ++vain_entries_;  // until all are in
     epoch_ = GroupEpoch{epoch_.value + 1};
     parts_.last_epoch->store(epoch_.value);
     std::string token(16, '\0');
@@ -204,6 +217,7 @@ class ReplicaSupervisor final : public ActorBase {
       leave();
       return end(status.error(), kExitLoadFailed);
     }
+    vain_entries_ = 0;
     epoch_gauge_.set(epoch_.value);
     const auto group = Message<messages::GroupReady>::build([&](messages::GroupReady::Builder b) {
       b.setReplica(parts_.facts.replica.value);
@@ -223,12 +237,15 @@ class ReplicaSupervisor final : public ActorBase {
     if (rank.state != RankState::kLeaving) return;
     rank.state = RankState::kOut;
     facts_.left(left.getRank(), wire::to_bytes(left.getDataAddress()));
-    if (all(RankState::kOut)) enter();
+    enter_soon();
   }
 
   void on_failed(messages::ShardFailed::Reader failed) {
     const auto error = wire::decode(failed.getError());
-    if (failed.getEpoch() == 0) {
+    if (failed.getEpoch() == 0 && in_processes() && !parts_.on_ready && failed.getRank() < ranks_.size()) {
+      // It could be loaded before. What has gone since (its network, memory) may come back.
+      if (ranks_[failed.getRank()].state == RankState::kLoading) lose_rank(failed.getRank(), "load failed: " + error.client_text);
+    } else if (failed.getEpoch() == 0) {
       // A model that cannot be loaded will not load the next time either. The fatal callback tells the user; one line is enough.
       log(base::LogLevel::kInfo, "load_failed", "reason=" + std::string(reason_name(error.reason)));
       end(error, kExitLoadFailed);
@@ -329,6 +346,7 @@ class ReplicaSupervisor final : public ActorBase {
   base::Gauge& epoch_gauge_;
   base::Counter& restarts_;
   std::vector<Rank> ranks_;
+  unsigned vain_entries_ = 0;  // in a row
   bool final_ = false;
 };
 

@@ -29,6 +29,7 @@ class UcxPeers {
 
   const UcxLibrary& library() const { return ucx_; }
   ucp_worker_h worker() const { return worker_->handle(); }
+  const std::string& interface() const { return worker_->interface(); }
   std::size_t size() const { return peers_.size(); }
   std::size_t rank() const { return rank_; }
   ucp_ep_h endpoint(std::size_t rank) const { return peers_[rank].endpoint; }

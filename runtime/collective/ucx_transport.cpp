@@ -2,6 +2,7 @@
 
 #include "messages/error_reasons.h"
 #include "runtime/collective/roll_call.h"
+#include "runtime/collective/tcp_silence.h"
 #include "runtime/collective/ucx_peers.h"
 
 #include <algorithm>
@@ -21,6 +22,9 @@ constexpr std::uint64_t tag_of(Kind kind, GroupEpoch epoch = {}, std::size_t sen
 }
 constexpr std::uint64_t kWholeTag = ~std::uint64_t{0}, kKindOnly = 0xff;
 constexpr ucp_request_param_t kPlain{};
+
+/// As the control plane takes a node for lost (control.timeout_ms).
+constexpr std::chrono::milliseconds kSilence{1000};
 
 std::string rank_name(std::size_t rank) { return "rank " + std::to_string(rank); }
 
@@ -171,6 +175,7 @@ class UcxPort final : public Port {
     const Status met = gather(meeting, call, *peers, spoken, abort);
     for (void* request : spoken) ucx.ucp_request_free(request);
     if (!met) return met.error();
+    if (!peers->interface().empty()) bound_tcp_silence(peers->interface(), kSilence);
     return std::unique_ptr<Transport>(std::make_unique<UcxTransport>(std::move(peers), meeting.epoch, abort));
   }
 

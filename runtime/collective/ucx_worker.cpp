@@ -16,8 +16,9 @@ constexpr Setting kAlways[] = {{"RNDV_THRESH", "inf"}, {"KEEPALIVE_INTERVAL", "1
 // Segments of one host are reached by descriptors in /proc (the default), so that a killed process leaves no file behind. The queue holds
 // 4 MiB (of 8 KiB each) that a peer has not taken yet: with the 512 KiB of the default, ranks that poll now and then wait for each other.
 constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"}, {"MM_FIFO_SIZE", "512"}};
-// A connect() that waits for an answer would not see the abort flag.
-constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}};
+// A connect() that waits for an answer would not see the abort flag. One that gets none ends after some 3 s: while a link is cut, ranks
+// meet in vain, and soon again once it is back.
+constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}, {"TCP_SYN_CNT", "1"}};
 
 }  // namespace
 
@@ -28,6 +29,7 @@ Result<std::unique_ptr<UcxWorker>> UcxWorker::open(const std::string& interface)
     return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "there is no network interface '" + interface + "'",
                       "interface");
   std::unique_ptr<UcxWorker> worker(new UcxWorker(*library.value()));
+  worker->interface_ = interface;
   if (Status status = worker->make_context(interface); !status) return status.error();
   if (Status status = worker->make_worker(); !status) return status.error();
   return worker;

@@ -21,6 +21,7 @@ class UcxWorker {
   const UcxLibrary& library() const { return ucx_; }
   ucp_worker_h handle() const { return worker_; }
   const std::string& address() const { return address_; }
+  const std::string& interface() const { return interface_; }
 
  private:
   explicit UcxWorker(const UcxLibrary& ucx) : ucx_(ucx) {}
@@ -31,7 +32,7 @@ class UcxWorker {
   const UcxLibrary& ucx_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
-  std::string address_;
+  std::string address_, interface_;
 };
 
 }  // namespace troupe::collective
