@@ -4,8 +4,10 @@
 #include "messages/error_reasons.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 #include <unistd.h>
 
 namespace troupe::cluster::bench {
@@ -31,6 +33,21 @@ void remove_all() {
     if (std::filesystem::exists("/run/netns/" + ShapedLink::namespace_of(end)))
       static_cast<void>(run_program({"ip", "netns", "del", ShapedLink::namespace_of(end)}));
   }
+}
+
+/// The kernel tells that a link is up some time after it was asked for, up to a second; until then nobody takes it for a network.
+Status wait_until_up() {
+  constexpr std::chrono::milliseconds kLook{50};
+  constexpr int kLooks = 200;
+  Status seen = ok_status();
+  for (std::size_t end = 0; end < ShapedLink::kEnds; ++end)
+    for (int look = 0; look < kLooks; ++look) {
+      seen = run_program({"ip", "netns", "exec", ShapedLink::namespace_of(end), "grep", "-q", "up",
+                          std::string("/sys/class/net/") + ShapedLink::kDataInterface + "/operstate"});
+      if (seen) break;
+      std::this_thread::sleep_for(kLook);
+    }
+  return seen;
 }
 
 }  // namespace
@@ -79,6 +96,7 @@ Result<std::unique_ptr<ShapedLink>> ShapedLink::make() {
   std::unique_ptr<ShapedLink> link(new ShapedLink);  // removes what was made before a fault
   for (const Arguments& command : link_commands())
     if (auto status = run_program(command); !status) return status.error();
+  if (auto status = wait_until_up(); !status) return status.error();
   return link;
 }
 

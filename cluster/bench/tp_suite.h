@@ -57,11 +57,13 @@ class TpSuite {
  private:
   struct Prefill {  // one measured prompt
     double begin = 0, end = 0;
+    double wire = 0, exposed = 0;  // as in TpFigure
+    double ttft() const { return end - begin; }
   };
   Status prepare();
   Status start(const std::string& key);
   Status calibrate();
-  Result<double> first_token(const std::string& key, bool counted);
+  Result<Prefill> first_token(const std::string& key);
   Status decode(const std::string& key);
   Status rounds();
   Status evaluate();

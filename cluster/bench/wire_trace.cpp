@@ -91,6 +91,11 @@ std::vector<SegmentTimes> segments_of(const std::vector<TraceSpan>& step) {
   return out;
 }
 
+double duration(const std::vector<TraceSpan>& step) {
+  const auto [begin, end] = time_of(step);
+  return end - begin;
+}
+
 double between_steps(const StepSpans& steps) {
   double sum = 0, last = 0;
   for (const auto& [step, spans] : steps) {

@@ -29,6 +29,8 @@ StepSpans within(const StepSpans& steps, double begin, double end);
 /// From a step that was not split: each reduce is on the wire from when its last rank offers its addend to when the last rank has the
 /// sum; all else is compute.
 std::vector<SegmentTimes> segments_of(const std::vector<TraceSpan>& step);
+/// Seconds of a step on rank 0.
+double duration(const std::vector<TraceSpan>& step);
 /// Seconds between the steps of rank 0, in which it had nothing to compute.
 double between_steps(const StepSpans& steps);
 

@@ -210,6 +210,7 @@ TEST_CASE("wire trace: files of ranks are read, cut by time and put together") {
   CHECK_FALSE(steps->at(1)[1].on_wire);
   CHECK(steps->at(1)[3].on_wire);
   CHECK(steps->at(1)[3].end == Approx(1.75));
+  CHECK(duration(steps->at(1)) == Approx(0.75));
   CHECK(between_steps(*steps) == Approx(0.25));
   CHECK(within(*steps, 1.5, 3).size() == 1);
   CHECK(within(*steps, 1.5, 3).begin()->first == 2);
