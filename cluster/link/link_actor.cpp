@@ -144,6 +144,22 @@ class LinkDoorman final : public io::doorman {
   std::shared_ptr<PeerNames> names_;
 };
 
+/// CAF 0.17.6 gives a new connection no time at which it was last heard, so that a heartbeat before the first message takes it for silent
+/// since the clock began, and drops it.
+class LinkBroker final : public io::basp_broker {
+ public:
+  using basp_broker::basp_broker;
+  resume_result resume(caf::execution_unit* unit, std::size_t most_messages) override {
+    auto result = resumable::resume_later;
+    for (std::size_t i = 0; i < most_messages && result == resumable::resume_later; ++i) {
+      for (auto& [handle, connection] : ctx)
+        if (connection.last_seen == caf::actor_clock::time_point()) connection.last_seen = clock().now();
+      result = basp_broker::resume(unit, 1);
+    }
+    return result;
+  }
+};
+
 class LinkActor final : public io::middleman_actor_impl {
  public:
   LinkActor(caf::actor_config& config, caf::actor broker, LinkActorOptions options)
@@ -202,7 +218,7 @@ std::vector<std::string> PeerNames::find(const std::string& address) const {
 }
 
 caf::actor spawn_link(caf::actor_system& system, LinkActorOptions options) {
-  auto broker = system.middleman().named_broker<io::basp_broker>(caf::atom("BASP"));
+  auto broker = system.middleman().named_broker<LinkBroker>(caf::atom("LINK"));
   // A thread of its own: connect() waits for the other side.
   auto link = system.spawn<LinkActor, caf::detached + caf::hidden>(std::move(broker), std::move(options));
   return caf::actor_cast<caf::actor>(link);
