@@ -1,9 +1,15 @@
 #include "runtime/collective/ucx_worker.h"
 
 #include "messages/error_reasons.h"
+#include "runtime/base/descriptor.h"
 
 #include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <chrono>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,15 +25,38 @@ constexpr Setting kSharedMemory[] = {{"TLS", "posix"}, {"MM_ERROR_HANDLING", "y"
 // A connect() that waits for an answer would not see the abort flag. One that gets none ends after some 3 s: while a link is cut, ranks
 // meet in vain, and soon again once it is back.
 constexpr Setting kTcp[] = {{"TLS", "tcp"}, {"CONN_NB", "y"}, {"TCP_SYN_CNT", "1"}};
+// An interface that was made a moment before is up when its other end is.
+constexpr std::chrono::milliseconds kComesUp{2000}, kLooksAgain{20};
+
+bool is_running(const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  const base::Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  constexpr short kRunning = IFF_UP | IFF_RUNNING;
+  return socket && ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & kRunning) == kRunning;
+}
+
+Status wait_for_interface(const std::string& interface) {
+  const auto refused = [](const std::string& what) {
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, what, "interface");
+  };
+  if (if_nametoindex(interface.c_str()) == 0) return refused("there is no network interface '" + interface + "'");
+  const auto deadline = std::chrono::steady_clock::now() + kComesUp;
+  while (!is_running(interface)) {
+    if (std::chrono::steady_clock::now() > deadline)
+      return refused("network interface '" + interface + "' is down: `ip link set " + interface + " up` at both ends of the link");
+    std::this_thread::sleep_for(kLooksAgain);
+  }
+  return ok_status();
+}
 
 }  // namespace
 
 Result<std::unique_ptr<UcxWorker>> UcxWorker::open(const std::string& interface) {
   const Result<const UcxLibrary*> library = ucx_library();
   if (!library) return library.error();
-  if (!interface.empty() && if_nametoindex(interface.c_str()) == 0)
-    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "there is no network interface '" + interface + "'",
-                      "interface");
+  if (!interface.empty())
+    if (Status status = wait_for_interface(interface); !status) return status.error();
   std::unique_ptr<UcxWorker> worker(new UcxWorker(*library.value()));
   worker->interface_ = interface;
   if (Status status = worker->make_context(interface); !status) return status.error();

@@ -5,7 +5,6 @@ import pathlib
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
 from test_faults import QUESTIONS
@@ -63,7 +62,6 @@ def make_links():
     for end, name in enumerate(ENDS):
         ip(f"-n {name} addr add 10.82.0.{end + 1}/24 dev wire")
         ip(f"-n {name} link set wire up")
-    time.sleep(0.5)  # UCX wants its carrier
 
 
 def remove_links():
