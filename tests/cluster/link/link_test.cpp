@@ -66,8 +66,7 @@ caf::actor door_of(TestNode& node, std::uint16_t port) {
 
 /// Answers a number with the next one, and a handle with the names in the certificate of its node.
 caf::actor spawn_door(TestNode& node) {
-  const auto ask = link_ns::peer_names_of(node.link, node.names);
-  node.door = node.system.spawn([ask](caf::event_based_actor* self) -> caf::behavior {
+  const auto behaviour = [](caf::event_based_actor* self, const link_ns::AskPeerNames& ask) -> caf::behavior {
     return {[](int number) { return number + 1; },
             [self, ask](const caf::actor& peer) {
               auto promise = self->make_response_promise();
@@ -75,7 +74,8 @@ caf::actor spawn_door(TestNode& node) {
                   [promise](const std::vector<std::string>& names) mutable { promise.deliver(names.empty() ? "" : names[0]); });
               return promise;
             }};
-  });
+  };
+  node.door = node.system.spawn(behaviour, link_ns::peer_names_of(node.link, node.names));
   return node.door;
 }
 
@@ -139,17 +139,19 @@ TEST_CASE("a node that ends is noticed by who monitors its actors", "[link]") {
   const auto maker = CertificateMaker::make("test").value();
   TestNode gateway(maker.issue("gateway").value(), "", true);
   std::promise<void> lost;
-  const auto watcher = gateway.system.spawn([&lost](caf::event_based_actor* self) -> caf::behavior {
-    self->set_down_handler([&lost](const caf::down_msg&) { lost.set_value(); });
+  const auto watch = [](caf::event_based_actor* self, std::promise<void>* told) -> caf::behavior {
+    self->set_down_handler([told](const caf::down_msg&) { told->set_value(); });
     return {[self](const caf::actor& peer) {
       self->monitor(peer);
       return true;
     }};
-  });
+  };
+  const auto watcher = gateway.system.spawn(watch, &lost);
   REQUIRE(link_ns::publish_door(gateway.system, gateway.link, watcher));
   {
     TestNode rank(maker.issue("rank0").value(), "gateway", false);
-    const auto peer = rank.system.spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+    const auto watched = [](caf::event_based_actor*, int) -> caf::behavior { return {[](int) {}}; };
+    const auto peer = rank.system.spawn(watched, 0);
     const auto remote = door_of(rank, gateway.port);
     REQUIRE(remote);
     caf::scoped_actor self(rank.system);
