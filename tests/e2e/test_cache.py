@@ -59,10 +59,11 @@ class CacheTest(unittest.TestCase):
 
     def test_every_tier_gives_the_same_tokens(self):
         """R36: what was cached never changes a greedy answer. R58: a restart finds the blocks of the disk."""
-        for kv in ("int8", "fp16", "fp32"):
-            with self.subTest(kv=kv):
+        two_ranks = ("--tensor-parallel", "2", "--codec", "int8")  # each holds its heads' part of every block
+        for kv, ranks in (("int8", ()), ("fp16", ()), ("fp32", ()), ("int8", two_ranks)):
+            with self.subTest(kv=kv, ranks=ranks):
                 size = {"int8": "20MiB", "fp16": "40MiB", "fp32": "80MiB"}[kv]
-                device = ("--kv-memory", size, "--kv", kv)
+                device = ("--kv-memory", size, "--kv", kv, *ranks)
                 prompt = prompt_of(1)
                 plain = Server(*device, "--cache-dir", self.folder)
                 self.servers.append(plain)
