@@ -1,6 +1,7 @@
 // See cluster_check.h.
 #include "cluster/launch/cluster_check.h"
 
+#include "cluster/launch/cluster_key_table.h"
 #include "cluster/launch/rank_placement.h"
 #include "cluster/link/certificate_check.h"
 #include "messages/error_reasons.h"
@@ -15,9 +16,9 @@
 namespace troupe::cluster::launch {
 namespace {
 
-/// "a.toml:3: replica.codec" of a key, or the option's name where there is no file; `rank`: of the node that has it.
+/// "a.toml:3: replica.codec" of an option, or its own name where there is no file; of a key of the node that has `rank`.
 struct Places {
-  std::function<std::string(std::string_view key)> key;
+  std::function<std::string(std::string_view name)> option;
   std::function<std::string(std::size_t rank, std::string_view key)> node;
 };
 
@@ -33,13 +34,13 @@ class Check {
       : out_(out), options_(options), host_(host), places_(std::move(places)) {}
 
   void model() {
-    if (options_.model.empty()) return fault(places_.key("replica.model"), "is missing: the GGUF file to serve");
+    if (options_.model.empty()) return fault(places_.option("model"), "is missing: the GGUF file to serve");
     const auto facts = read_model_facts(options_.model);
-    if (!facts) return fault(places_.key("replica.model"), facts.error().client_text);
-    for (const std::string& problem : facts->problems) fault(places_.key("replica.model"), problem);
+    if (!facts) return fault(places_.option("model"), facts.error().client_text);
+    for (const std::string& problem : facts->problems) fault(places_.option("model"), problem);
     if (!facts->config) return;
     auto needs = rank_needs(*facts, options_, host_.memory_bytes);
-    if (!needs) return fault(places_.key(needs.error().parameter), needs.error().client_text);
+    if (!needs) return fault_of(needs.error());
     out_.needs = std::move(*needs);
     std::uint64_t weights = 0, kv = options_.host_cache;
     for (const RankNeeds& rank : out_.needs) {
@@ -47,9 +48,9 @@ class Check {
       kv += rank.kv_bytes;
     }
     if (weights + kv > host_.memory_bytes)
-      fault(places_.key("replica.model"), "needs about " + gibibytes(weights) + " for weights and " + gibibytes(kv) +
-                                              " for keys and values on this host, which has " + gibibytes(host_.memory_bytes) +
-                                              "; take a smaller model or set kv-memory");
+      fault(places_.option("model"), "needs about " + gibibytes(weights) + " for weights and " + gibibytes(kv) +
+                                         " for keys and values on this host, which has " + gibibytes(host_.memory_bytes) +
+                                         "; take a smaller model or set kv-memory");
   }
 
   void data_plane() {
@@ -112,6 +113,12 @@ class Check {
   void fault(const std::string& place, const std::string& what) { out_.faults.push_back(place + ": " + what); }
 
  private:
+  /// An error about an option, whose text begins with its name.
+  void fault_of(const Error& error) {
+    const std::string name = error.parameter + ": ";
+    fault(places_.option(error.parameter), error.client_text.substr(error.client_text.starts_with(name) ? name.size() : 0));
+  }
+
   /// None, and a fault at the first time, where it cannot be read.
   std::optional<std::string> pem(const std::string& place, const std::string& path) {
     auto text = base::read_small_file(path, "");
@@ -149,37 +156,38 @@ class Check {
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
+/// Null: none has it.
+const NetworkInterface* interface_with(const std::vector<NetworkInterface>& interfaces, const std::string& address) {
+  for (const NetworkInterface& one : interfaces)
+    if (std::find(one.addresses.begin(), one.addresses.end(), address) != one.addresses.end()) return &one;
+  return nullptr;
+}
+
 /// What only a file can say about networks.
 void check_addresses(const ClusterFile& file, const HostView& host, CheckedCluster& out) {
-  const auto has = [](const std::vector<NetworkInterface>& interfaces, const std::string& address) {
-    return std::find_if(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& one) {
-      return std::find(one.addresses.begin(), one.addresses.end(), address) != one.addresses.end();
-    });
-  };
   for (const ClusterNode& node : file.nodes) {
     if (!node.network_namespace.empty() && is_loopback(file.control_address))
-      out.faults.push_back(file.place(node, "node.namespace") +
-                           ": 127.0.0.1 is another one in a namespace of its own; set control.address to "
+      out.faults.push_back(file.place(node, "node.namespace") + ": " + file.control_address +
+                           " is another one in a namespace of its own; set control.address to " +
                            "an address of this host that is reached from there");
     if (node.address.empty()) continue;
     const auto interfaces = host.interfaces(node.network_namespace);
     if (!interfaces) continue;  // told with the data plane
-    if (has(*interfaces, node.address) == interfaces->end())
+    if (interface_with(*interfaces, node.address) == nullptr)
       out.faults.push_back(file.place(node, "node.address") + ": " + node.address +
                            " is no address of this host; nodes on other hosts come later");
   }
 }
 
 /// A node's address names its interface where nothing else does.
-void name_interfaces(const ClusterFile& file, const HostView& host, ClusterPlan& plan) {
-  for (const ClusterNode& node : file.nodes) {
-    if (node.address.empty()) continue;
-    const auto interfaces = host.interfaces(node.network_namespace);
-    for (RankPlan& rank : plan.ranks) {
-      if (!interfaces || !rank.interface.empty() || (rank.node != node.name && !rank.node.starts_with(node.name + "."))) continue;
-      for (const NetworkInterface& one : *interfaces)
-        if (std::find(one.addresses.begin(), one.addresses.end(), node.address) != one.addresses.end()) rank.interface = one.name;
-    }
+void name_interfaces(const HostView& host, PlacedRanks& placed) {
+  for (std::size_t rank = 0; rank < placed.nodes.size(); ++rank) {
+    const ClusterNode* node = placed.nodes[rank];
+    std::string& interface = placed.plan.ranks[rank].interface;
+    if (node == nullptr || node->address.empty() || !interface.empty()) continue;
+    const auto interfaces = host.interfaces(node->network_namespace);
+    const NetworkInterface* found = interfaces ? interface_with(*interfaces, node->address) : nullptr;
+    if (found != nullptr) interface = found->name;
   }
 }
 
@@ -187,16 +195,15 @@ void name_interfaces(const ClusterFile& file, const HostView& host, ClusterPlan&
 
 CheckedCluster check_cluster(const ClusterFile& file, const Options& options, const HostView& host) {
   CheckedCluster out;
-  out.plan = plan_of_file(file, options, host.cores, out.faults);
+  PlacedRanks placed = place_ranks(file, options, host.cores, out.faults);
+  name_interfaces(host, placed);
+  out.plan = std::move(placed.plan);
   const auto of_rank = [&](std::size_t rank, std::string_view key) {
-    const std::string& name = out.plan.ranks[rank].node;
-    for (const ClusterNode& node : file.nodes)
-      if (!node.is_gateway() && (node.name == name || name.starts_with(node.name + ".")) && node.lines.contains(key))
-        return file.place(node, "node." + std::string(key));
+    const ClusterNode* node = placed.nodes[rank];
+    if (node != nullptr && node->lines.contains(key)) return file.place(*node, "node." + std::string(key));
     return file.place("data_plane." + std::string(key));
   };
-  name_interfaces(file, host, out.plan);
-  Check check(out, options, host, {[&](std::string_view key) { return file.place(key); }, of_rank});
+  Check check(out, options, host, {[&](std::string_view option) { return file.place(key_of_option(option)); }, of_rank});
   check.model();
   check_addresses(file, host, out);
   check.data_plane();
@@ -212,11 +219,7 @@ CheckedCluster check_cluster(const ClusterFile& file, const Options& options, co
 CheckedCluster check_options(const Options& options, const HostView& host) {
   CheckedCluster out;
   out.plan = plan_of_options(options, host.cores);
-  const auto option = [](std::string_view key) {
-    if (key == "replica.tensor_parallel") return std::string("--tensor-parallel");
-    if (key == "serve.kv-memory") return std::string("--kv-memory");
-    return std::string(key == "replica.pipeline_parallel" ? "--pipeline-parallel" : "MODEL");
-  };
+  const auto option = [](std::string_view name) { return name == "model" ? std::string("MODEL") : std::string("--").append(name); };
   Check check(out, options, host, {option, [](std::size_t, std::string_view) { return std::string("--data-interface"); }});
   check.model();
   check.data_plane();

@@ -30,7 +30,7 @@ CheckedCluster check_cluster(const ClusterFile& file, const Options& options, co
 /// `troupe serve` with several ranks: its plan, on this host alone.
 CheckedCluster check_options(const Options& options, const HostView& host);
 
-/// An Error, about a key of cluster files, where the model cannot be divided so, or no block fits.
+/// An Error, about an option, where the model cannot be divided so, or no block fits.
 Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options& options, std::uint64_t memory_bytes);
 
 /// A table of what would run where.

@@ -8,19 +8,19 @@ namespace troupe::cluster::launch {
 
 std::span<const NodeWord> node_roles() {
   static constexpr std::array kRows{
-      NodeWord{"gateway", "the launching process itself: HTTP, sessions, scheduler, cache index; exactly one node"},
-      NodeWord{"mixed", "computes prefill and decode: a process for each of its ranks"},
-      NodeWord{"prefill", "computes prompts for others", false},
-      NodeWord{"decode", "takes prompts computed by others", false},
+      NodeWord{"gateway"},         // the launching process itself: HTTP, sessions, scheduler, cache index; exactly one node
+      NodeWord{"mixed"},           // computes prefill and decode: a process for each of its ranks
+      NodeWord{"prefill", false},  // computes prompts for others
+      NodeWord{"decode", false},   // takes prompts computed by others
   };
   return kRows;
 }
 
 std::span<const NodeWord> node_starters() {
   static constexpr std::array kRows{
-      NodeWord{"local", "a child of the launching process, on this host"},
-      NodeWord{"ssh", "over ssh, on another host", false},
-      NodeWord{"slurm", "a step of a Slurm job", false},
+      NodeWord{"local"},         // a child of the launching process, on this host
+      NodeWord{"ssh", false},    // over ssh, on another host
+      NodeWord{"slurm", false},  // a step of a Slurm job
   };
   return kRows;
 }
@@ -126,6 +126,12 @@ std::vector<std::string_view> cluster_sections() {
   for (const KeyRow& row : cluster_key_table())
     if (std::find(names.begin(), names.end(), row.section) == names.end()) names.push_back(row.section);
   return names;
+}
+
+std::string key_of_option(std::string_view option) {
+  for (const KeyRow& row : cluster_key_table())
+    if (row.option == option) return std::string(row.section) + "." + std::string(row.name);
+  return std::string("serve.").append(option);
 }
 
 namespace {

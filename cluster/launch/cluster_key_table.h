@@ -14,7 +14,7 @@ namespace troupe::cluster::launch {
 
 /// A role of a node, or a way to start one. Those that are not ready are refused with these words.
 struct NodeWord {
-  std::string_view name, help;
+  std::string_view name;
   bool ready = true;
 };
 std::span<const NodeWord> node_roles();
@@ -37,6 +37,8 @@ struct KeyRow {
 std::span<const KeyRow> cluster_key_table();
 /// The sections that a file may have, [serve] with any option of `troupe serve` among them.
 std::vector<std::string_view> cluster_sections();
+/// What sets an option of `troupe serve`: "replica.codec", "serve.port".
+std::string key_of_option(std::string_view option);
 /// As docs/cluster.md has it.
 std::string cluster_keys_markdown();
 

@@ -1,7 +1,6 @@
 // See host_view.h.
 #include "cluster/launch/host_view.h"
 
-#include "cluster/launch/rank_placement.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/descriptor.h"
 #include "runtime/exec/kv_memory.h"
@@ -29,6 +28,16 @@ constexpr const char* kNamespaces = "/run/netns/";
 
 Error refused(const std::string& what) { return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, what); }
 std::string system_error() { return std::strerror(errno); }
+
+std::vector<std::uint16_t> own_cores() {
+  std::vector<std::uint16_t> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (std::uint16_t core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
 
 std::string read_all(const char* path) {
   std::ifstream file(path);

@@ -17,7 +17,7 @@ struct NetworkInterface {
 };
 
 struct HostView {
-  std::vector<std::uint16_t> cores;  // that this process may use
+  std::vector<std::uint16_t> cores;  // that this process may use, ascending
   std::uint64_t memory_bytes = 0;    // likewise
   /// Of a network namespace below /run/netns; "" = of this process. An Error says why it cannot be looked at.
   std::function<Result<std::vector<NetworkInterface>>(const std::string& network_namespace)> interfaces;

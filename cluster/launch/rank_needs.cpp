@@ -33,14 +33,6 @@ std::uint64_t block_bytes(const model::ModelConfig& config, std::size_t layers, 
       {.layers = layers, .kv_heads = kv_heads, .head_dim = config.head_dim, .blocks = 1, .format = kv_format(format)});
 }
 
-/// An error about an option, as one about the key of a cluster file.
-Error about(const char* key, Error error) {
-  for (const std::string_view option : {"tensor-parallel: ", "pipeline-parallel: ", "kv-memory: "})
-    if (error.client_text.starts_with(option)) error.client_text.erase(0, option.size());
-  error.parameter = key;
-  return error;
-}
-
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
 
 }  // namespace
@@ -53,17 +45,11 @@ Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options
   const std::uint64_t head = class_bytes(facts, "output") > 0 ? class_bytes(facts, "output") : class_bytes(facts, "embeddings");
   const auto blocks = exec::choose_device_blocks(block_bytes(config, config.layers, config.kv_heads, options.kv_format), config.context,
                                                  options.kv_memory, memory_bytes);
-  if (!blocks) {
-    return about("serve.kv-memory", blocks.error());
-  }
+  if (!blocks) return blocks.error();
   std::vector<RankNeeds> needs(shape.ranks());
   for (std::size_t rank = 0; rank < needs.size(); ++rank) {
     const auto slice = model::slice_model(config, {.place = {shape, static_cast<std::uint16_t>(rank)}});
-    if (!slice) {
-      const base::ParallelShape one_stage{shape.tensor_ranks, 1};
-      const bool tensor = !model::slice_model(config, {.place = {one_stage, static_cast<std::uint16_t>(rank % shape.tensor_ranks)}});
-      return about(tensor ? "replica.tensor_parallel" : "replica.pipeline_parallel", slice.error());
-    }
+    if (!slice) return slice.error();
     RankNeeds& need = needs[rank];
     need.first_layer = slice->layers.first;
     need.layers = slice->layers.count;

@@ -1,8 +1,6 @@
 // See rank_placement.h.
 #include "cluster/launch/rank_placement.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -30,7 +28,7 @@ class Placement {
   Placement(const ClusterFile& file, const Options& options, std::span<const std::uint16_t> cores, Faults& faults)
       : file_(file), cores_(cores), faults_(faults), plan_(bare_plan(options)), node_of_(plan_.ranks.size()) {}
 
-  ClusterPlan place() {
+  PlacedRanks place() {
     place_control();
     check_nodes();
     take_named_ranks();
@@ -38,7 +36,7 @@ class Placement {
     check_cores();
     place_cores();
     fill_ranks();
-    return std::move(plan_);
+    return {std::move(plan_), std::move(node_of_)};
   }
 
  private:
@@ -171,6 +169,10 @@ class Placement {
       const ClusterNode& node = *node_of_[rank];
       RankPlan& out = plan_.ranks[rank];
       out.node = ranks_of(node).size() == 1 ? node.name : node.name + "." + std::to_string(rank);
+      for (const ClusterNode& other : file_.nodes)
+        if (&other != &node && other.name == out.node && out.node != node.name)
+          fault(file_.place(other, "node.name"), "'" + out.node + "' is what rank " + std::to_string(rank) + " of node " + node.name +
+                                                     " is called, too (line " + std::to_string(node.line) + ")");
       out.network_namespace = node.network_namespace;
       if (!node.interface.empty()) out.interface = node.interface;
       out.certificate = certificate(out.node);
@@ -214,16 +216,6 @@ std::string cores_text(std::span<const std::uint16_t> cores) {
   return text;
 }
 
-std::vector<std::uint16_t> own_cores() {
-  Cores cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (std::uint16_t core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
-
 std::vector<Cores> deal_cores(std::span<const std::uint16_t> cores, std::size_t count) {
   std::vector<Cores> shares(count);
   for (std::size_t i = 0; i < count && !cores.empty(); ++i) {
@@ -247,7 +239,7 @@ ClusterPlan plan_of_options(const Options& options, std::span<const std::uint16_
   return plan;
 }
 
-ClusterPlan plan_of_file(const ClusterFile& file, const Options& options, std::span<const std::uint16_t> cores, Faults& faults) {
+PlacedRanks place_ranks(const ClusterFile& file, const Options& options, std::span<const std::uint16_t> cores, Faults& faults) {
   return Placement(file, options, cores, faults).place();
 }
 

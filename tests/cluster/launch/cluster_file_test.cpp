@@ -177,6 +177,8 @@ TEST_CASE("planted faults are told with line and key") {
       {with("name = \"right\"\n", "name = \"right\"\ncores = [1]\n"), ":30: node.cores", "belongs to node left"},
       {with("name = \"right\"", "name = \"left\""), ":29: node.name", "line 23"},
       {with("name = \"right\"", "name = \"ri ght\""), ":29: node.name", "letters"},
+      {with("name = \"right\"", "name = \"left.1\"", with("tensor_parallel = 2", "tensor_parallel = 2\npipeline_parallel = 2")),
+       ":30: node.name", "what rank 1 of node left is called"},
       {with("name = \"right\"\n", ""), ":28: node.name", "is missing"},
       {with("name = \"right\"\n", "name = \"right\"\nranks = [2]\n"), ":30: node.ranks", "ranks 0 to 1"},
       {with("cores = [0, 1]\n", "ranks = [0, 1]\n"), ":28: node.ranks", "no rank is left for node right"},
@@ -295,6 +297,48 @@ TEST_CASE("the rule of the default route can be lifted, and an address names an 
   CHECK(named.faults.empty());
   CHECK(named.plan.ranks[0].interface == "data0");
   CHECK(named.plan.ranks[1].interface.empty());
+}
+
+TEST_CASE("an address is that of its own node, whose name another's may begin with") {
+  const Folder folder;
+  auto text = with("[data_plane]\ninterface = \"data0\"\n", "");
+  text.replace(text.find("cores = [0, 1]"), 14, "address = \"10.1.0.2\"");
+  const auto named = checked(with("name = \"right\"", "name = \"left.b\"", text), folder);
+  CHECK(named.faults.empty());
+  CHECK(named.plan.ranks[0].interface == "data0");
+  CHECK(named.plan.ranks[1].interface.empty());
+}
+
+TEST_CASE("options of several ranks: a plan, and faults that name the option") {
+  const Folder folder;
+  Options options;
+  options.model = (folder.path / "models/tiny.gguf").string();
+  options.kv_memory = 8 << 20;
+  options.tensor_parallel = 2;
+  const auto good = check_options(options, test_host());
+  CHECK(good.faults.empty());
+  CHECK(good.plan.ranks.size() == 2);
+  CHECK(good.needs.size() == 2);
+  const auto fault = [](const Options& wrong) {
+    const auto faults = check_options(wrong, test_host()).faults;
+    REQUIRE(faults.size() == 1);
+    return faults[0];
+  };
+  Options wrong = options;
+  wrong.tensor_parallel = 64;
+  CHECK(fault(wrong).find("--tensor-parallel: 64 are too many") == 0);
+  wrong = options;
+  wrong.pipeline_parallel = 64;
+  CHECK(fault(wrong).find("--pipeline-parallel: 64 are too many") == 0);
+  wrong = options;
+  wrong.kv_memory = std::uint64_t{2} << 30;
+  CHECK(fault(wrong).find("--kv-memory: 2048 MiB is more than") == 0);
+  wrong = options;
+  wrong.data_interface = "eth0";
+  CHECK(fault(wrong).find("--data-interface: eth0 also has the default route") == 0);
+  wrong = options;
+  wrong.model = "/no/such.gguf";
+  CHECK(fault(wrong).find("MODEL: ") == 0);
 }
 
 TEST_CASE("default routes are found in what the kernel says") {
