@@ -11,11 +11,6 @@
 namespace troupe::model {
 namespace {
 
-std::size_t bytes_of(const kernels::MatrixSource& source) {
-  const weights::Format& format = weights::format_of(source.type);
-  return source.rows * source.cols / format.block_elements * format.block_bytes;
-}
-
 bool is_whole(const WantedMatrix& wanted) {
   const std::size_t all = wanted.slicing == Slicing::kInputs ? wanted.cols : wanted.rows;
   return wanted.slicing == Slicing::kWhole || wanted.part == Range{0, all};
@@ -72,7 +67,7 @@ std::unique_ptr<kernels::Weight> WeightLoader::matrix(std::initializer_list<Want
   for (const WantedMatrix& want : wanted) {
     auto part = source(want);
     if (!part) return nullptr;
-    bytes += bytes_of(*part);
+    bytes += weights::format_of(part->type).bytes_of(part->rows * part->cols);
     name += (name.empty() ? "" : "+") + want.name + cut_name(want);
     sources.push_back(std::move(*part));
   }

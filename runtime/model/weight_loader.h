@@ -43,7 +43,7 @@ class WeightLoader {
  public:
   /// `cache` may be nullptr.
   WeightLoader(const weights::GgufFile& file, kernels::Backend& backend, weights::PackCache* cache, LoadProgress progress);
-  /// From now on the weights are read; before, and after the first error, all that is asked for comes back empty.
+  /// From now on the weights are read; before, and after the first error, what comes back is void.
   void begin_reading() { reading_ = true; }
   /// Stacked along the outputs to one product.
   std::unique_ptr<kernels::Weight> matrix(std::initializer_list<WantedMatrix> wanted);

@@ -17,6 +17,8 @@ struct Format {
   std::size_t block_bytes;
   /// Exact values of `blocks` blocks, as fp32.
   void (*dequantize)(const std::byte* source, std::size_t blocks, float* out);
+  /// Of whole blocks.
+  std::size_t bytes_of(std::size_t elements) const { return elements / block_elements * block_bytes; }
 };
 std::span<const Format> formats();
 const Format* find_format(std::uint32_t gguf_type);

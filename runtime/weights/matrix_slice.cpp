@@ -11,7 +11,7 @@ namespace {
 std::size_t bytes_of(kernels::StorageType type, std::size_t elements) {
   const Format& format = format_of(type);
   TROUPE_CHECK(elements % format.block_elements == 0);
-  return elements / format.block_elements * format.block_bytes;
+  return format.bytes_of(elements);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ bool read_format(GgufCursor& cursor, const std::string& field, Tensor& tensor, s
                            " blocks of " + std::to_string(format->block_elements),
                        ErrorReason::kBadModelFile);
   tensor.type = format->type;
-  tensor.bytes = static_cast<std::size_t>(elements / format->block_elements * format->block_bytes);
+  tensor.bytes = format->bytes_of(elements);
   return true;
 }
 

@@ -22,7 +22,7 @@ struct CountedMatrix {
 
   CountedMatrix(kernels::StorageType type, std::size_t rows, std::size_t cols) {
     const weights::Format& format = weights::format_of(type);
-    pitch = cols / format.block_elements * format.block_bytes;
+    pitch = format.bytes_of(cols);
     bytes.resize(rows * pitch);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 31 % 251);
     reads.assign(bytes.size(), 0);
@@ -36,8 +36,7 @@ struct CountedMatrix {
 };
 
 std::vector<std::byte> read_all(const kernels::MatrixSource& source, std::size_t piece) {
-  const weights::Format& format = weights::format_of(source.type);
-  std::vector<std::byte> out(source.rows * source.cols / format.block_elements * format.block_bytes);
+  std::vector<std::byte> out(weights::format_of(source.type).bytes_of(source.rows * source.cols));
   for (std::size_t at = 0; at < out.size(); at += piece)
     REQUIRE(source.read(at, std::span(out).subspan(at, std::min(piece, out.size() - at))));
   return out;
