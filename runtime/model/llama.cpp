@@ -148,12 +148,10 @@ class LlamaModel final : public Model {
     narrowed_sequences_.clear();
     std::size_t i = 0;
     for (const kernels::SequenceRows& whole : sequences) {
-      for (bool begins = true; i < wanted.size() && wanted[i] < whole.first_row + whole.rows; ++i) {
-        begins = begins || wanted[i] != wanted[i - 1] + 1;
-        if (begins)
+      for (bool begins = true; i < wanted.size() && wanted[i] < whole.first_row + whole.rows; ++i, begins = false) {
+        if (begins || wanted[i] != wanted[i - 1] + 1)
           narrowed_sequences_.push_back({i, 0, whole.position + static_cast<std::uint32_t>(wanted[i] - whole.first_row), whole.blocks});
         ++narrowed_sequences_.back().rows;
-        begins = false;
       }
     }
     return narrowed_sequences_;
