@@ -38,7 +38,7 @@ struct WireSpan {
 };
 /// Of a step, since take_times().
 struct WireTimes {
-  std::chrono::nanoseconds waited{0};  // inside finish_reduce(), receive_rows(), gather_slices()
+  std::chrono::nanoseconds waited{0};  // inside all calls that wait
   std::vector<WireSpan> spans;         // one a reduce of several ranks, in order of their starts
 };
 
@@ -72,7 +72,8 @@ class Collective {
   /// Bytes from rank 0 to all others of the group, for agreements outside of steps. Waits.
   void broadcast(std::span<std::byte> bytes);
 
-  /// Waits until all that was sent has been taken over by the transport. At the end of a step. Throws as finish_reduce() does.
+  /// Waits until all that was sent has been taken over by the transport, but for ids: others may want them only in a later step. At the
+  /// end of a step. Throws as finish_reduce() does.
   void finish_sends();
   /// Advances what the transport has taken over. False: ask again soon, since others wait for it and nobody else advances it. To be sure
   /// of an end the others must advance theirs, too: so a rank asks while it has nothing to do, and never waits for it.

@@ -22,7 +22,7 @@ class RankThreads {
   RankThreads(collective::TransportSpec spec, std::size_t ranks);
   ~RankThreads() { abort = true; }
 
-  /// Of the rank whose meeting is changed before it meets; may be empty.
+  /// Changes a rank's meeting before it meets; may be empty.
   using Change = std::function<void(collective::Meeting&)>;
   using Part = std::function<void(std::unique_ptr<collective::Transport>)>;
   /// Throws what the first failing part threw. A failed meeting is a std::runtime_error with the Error's text.

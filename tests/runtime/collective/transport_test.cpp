@@ -48,7 +48,7 @@ void progress_until_done(Transport& transport, const std::deque<Transfer>& trans
 
 constexpr std::size_t kSizes[] = {5, 0, 1, 4096, 0, 300'000, 3, 900'003, 64, 65'536};
 
-/// All ranks send messages of all sizes to all others, on all channels; `order` tells which of channel and size runs first.
+/// All ranks send messages of all sizes to all others, on all channels; each asks for its own before it sends, or when some have come.
 void exchange(Transport& transport, const std::atomic<bool>& abort, bool receive_first, std::size_t repeat) {
   struct Line {
     std::size_t peer;
