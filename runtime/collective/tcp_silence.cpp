@@ -48,31 +48,30 @@ std::string own_host(int descriptor) {
   return host_of(reinterpret_cast<const sockaddr*>(&own));
 }
 
-bool set(int descriptor, int level, int name, int value) { return ::setsockopt(descriptor, level, name, &value, sizeof value) == 0; }
+void set(int descriptor, int level, int name, int value) { ::setsockopt(descriptor, level, name, &value, sizeof value); }
 
-bool bound(int descriptor, std::chrono::milliseconds silence) {
+void bound(int descriptor, std::chrono::milliseconds silence) {
   const int seconds = static_cast<int>(std::max<std::chrono::milliseconds::rep>(1, silence.count() / 1000));
   // The first is for bytes under way, the others for a connection without any.
-  return set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count())) &&
-         set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1) && set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, seconds) &&
-         set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+  set(descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()));
+  set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
 }
 
 }  // namespace
 
 // UCX has no setting for this and does not show its sockets, so the process looks through its own.
-std::size_t bound_tcp_silence(const std::string& interface, std::chrono::milliseconds silence) {
+void bound_tcp_silence(const std::string& interface, std::chrono::milliseconds silence) {
   const std::vector<std::string> hosts = hosts_of(interface);
-  std::size_t count = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename();
     int descriptor = -1;
     if (std::from_chars(name.data(), name.data() + name.size(), descriptor).ec != std::errc()) continue;
     const std::string host = own_host(descriptor);
-    if (!host.empty() && std::find(hosts.begin(), hosts.end(), host) != hosts.end() && bound(descriptor, silence)) ++count;
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) bound(descriptor, silence);
   }
-  return count;
 }
 
 }  // namespace troupe::collective

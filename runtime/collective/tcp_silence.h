@@ -7,7 +7,7 @@
 
 namespace troupe::collective {
 
-/// Of this process's present TCP connections over `interface`: how many there are.
-std::size_t bound_tcp_silence(const std::string& interface, std::chrono::milliseconds silence);
+/// For this process's present TCP connections over `interface`; where the kernel refuses, nothing changes.
+void bound_tcp_silence(const std::string& interface, std::chrono::milliseconds silence);
 
 }  // namespace troupe::collective
