@@ -70,9 +70,9 @@ struct Filled {
 TEST_CASE("a block that travelled is the same to attention on every level, and nothing else changes") {
   const auto format = GENERATE(from_range(std::begin(kAllKvFormats), std::end(kAllKvFormats)));
   const std::size_t dim = GENERATE(16, 48, 64);
+  const Filled source("ref", shape_of(format, dim));
   for (const std::string& level : cpu_isa_levels()) {
     CAPTURE(static_cast<int>(format), dim, level);
-    const Filled source("ref", shape_of(format, dim));
     const auto backend = test_backend(level, 2);
     const auto target = backend->make_kv_cache(shape_of(format, dim, 9));
     for (std::uint32_t block = 0; block < 9; ++block) target->poison_block(block);
