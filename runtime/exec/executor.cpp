@@ -135,8 +135,10 @@ class Executor::State {
   /// The sampling rank tells what was drawn; the others note what they will be told.
   void exchange_tokens(const plan::ForwardPlan& plan, const plan::ForwardResult& result) {
     if (collective_ == nullptr) return;
-    sequences_.note_draws(plan);
-    if (!place_.samples()) return drawn_.expect(plan.step, plan.samples);
+    if (!place_.samples()) {
+      sequences_.note_draws(plan);
+      return drawn_.expect(plan.step, plan.samples);
+    }
     drawn(plan, result, drawn_now_);
     if (!drawn_now_.empty()) collective_->send_tokens(drawn_now_);
   }
@@ -213,7 +215,7 @@ class Executor::State {
   TokenId resolve(TokenId token, const Sequence& sequence) {
     if (token == plan::kLastToken) {
       if (!place_.in_first_stage()) return 0;
-      if (sequence.drawn_at != 0 && !place_.samples()) drawn_.receive_until(sequence.drawn_at, *collective_, sequences_);
+      if (sequence.drawn_at != 0) drawn_.receive_until(sequence.drawn_at, *collective_, sequences_);
       if (!sequence.last) throw PlanGap("a row wants the last token of a sequence that has drawn none");
       return *sequence.last;
     }

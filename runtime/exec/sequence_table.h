@@ -18,7 +18,7 @@ struct Sequence {
   std::uint32_t length = 0;     // positions with K and V
   std::optional<TokenId> last;  // drawn last, as far as this rank has heard
   std::uint64_t added_at = 0;   // step
-  std::uint64_t drawn_at = 0;   // last step with a draw for it; with more than one rank
+  std::uint64_t drawn_at = 0;   // last step with a draw for it; 0 on the rank that samples
   std::uint16_t choice = 0;
   plan::SamplingParameters sampling;
   sample::Penalties penalties;
