@@ -26,12 +26,11 @@ RankGroup::RankGroup(const base::ShardPlace& place, collective::TransportSpec tr
                      std::unique_ptr<collective::Port> port)
     : place_(place), transport_(std::move(transport)), backend_(backend), spin_us_(spin_us), port_(std::move(port)) {}
 
-Result<MeasuredGroup> RankGroup::meet(collective::Meeting meeting, std::optional<kernels::WireFormat> format, model::Model& model,
+Result<MeasuredGroup> RankGroup::meet(const collective::Meeting& meeting, std::optional<kernels::WireFormat> format, model::Model& model,
                                       kernels::KvCache& kv, const std::atomic<bool>& abort) {
   if (!port_) return not_met("no port is open");
   if (meeting.addresses.size() != place_.shape.ranks())
     return not_met(std::to_string(meeting.addresses.size()) + " addresses of " + std::to_string(place_.shape.ranks()) + " ranks");
-  meeting.rank = place_.rank;
   auto transport = port_->meet(meeting, abort);
   port_.reset();
   if (!transport) return transport.error();

@@ -23,8 +23,8 @@ class RankGroup {
   std::string address() const { return port_ ? port_->address() : std::string(); }
 
   /// Meets the others and measures (measure_group); `abort` is also the flag of all later waits, and must live until leave(). An Error
-  /// where that fails; then only leave() may follow. `meeting.rank` is not used.
-  Result<MeasuredGroup> meet(collective::Meeting meeting, std::optional<kernels::WireFormat> format, model::Model& model,
+  /// where that fails; then only leave() may follow.
+  Result<MeasuredGroup> meet(const collective::Meeting& meeting, std::optional<kernels::WireFormat> format, model::Model& model,
                              kernels::KvCache& kv, const std::atomic<bool>& abort);
   /// Between meet() and leave(); null else.
   collective::Collective* collective() { return collective_.get(); }
