@@ -2,8 +2,6 @@
 
 #include "runtime/base/log.h"
 
-#include <array>
-
 namespace troupe::exec {
 namespace {
 
@@ -22,20 +20,19 @@ StepTrace::StepTrace(const std::string& path, std::uint16_t rank) : rank_(rank),
     return;
   }
   std::fprintf(file_.get(), R"([{"name": "process_name", "ph": "M", "pid": %d, "args": {"name": "rank %d"}})", rank, rank);
-  constexpr std::array<const char*, 3> kLanes{"", "compute", "wire"};
-  for (const int lane : {kComputeLane, kWireLane})
+  for (const Lane lane : {kCompute, kWire})
     std::fprintf(file_.get(),
                  ",\n"
                  R"({"name": "thread_name", "ph": "M", "pid": %d, "tid": %d, "args": {"name": "%s"}})",
-                 rank, lane, kLanes[static_cast<std::size_t>(lane)]);
+                 rank, lane, name_of(lane));
   std::fputs("\n]\n", file_.get());
   flush();
 }
 
-void StepTrace::computed(std::string name, Time begin, Time end) { note({std::move(name), kComputeLane, begin, end, 0, 0}); }
+void StepTrace::computed(std::string name, Time begin, Time end) { note({std::move(name), kCompute, begin, end, 0, 0}); }
 
 void StepTrace::reduced(std::string name, const collective::WireSpan& span) {
-  note({std::move(name), kWireLane, span.begin, span.end, span.bytes, 0});
+  note({std::move(name), kWire, span.begin, span.end, span.bytes, 0});
 }
 
 void StepTrace::note(Event event) {
@@ -55,8 +52,7 @@ void StepTrace::flush() {
     std::fprintf(file_.get(),
                  ",\n"
                  R"({"name": "%s", "cat": "%s", "ph": "X", "pid": %d, "tid": %d, "ts": %.1f, "dur": %.1f, )",
-                 event.name.c_str(), event.lane == kComputeLane ? "compute" : "wire", rank_, event.lane, micros(event.begin),
-                 micros(event.end) - micros(event.begin));
+                 event.name.c_str(), name_of(event.lane), rank_, event.lane, micros(event.begin), micros(event.end) - micros(event.begin));
     std::fprintf(file_.get(), R"("args": {"step": %llu, "bytes": %zu}})", static_cast<unsigned long long>(event.step), event.bytes);
   }
   std::fputs("\n]\n", file_.get());

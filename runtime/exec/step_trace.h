@@ -19,7 +19,6 @@ class StepTrace {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::size_t kMostEvents = 400'000;  // some 40 MB
-  static constexpr int kComputeLane = 1, kWireLane = 2;
 
   /// Writes "<path>.rank<r>.json". A file that was there is gone.
   StepTrace(const std::string& path, std::uint16_t rank);
@@ -35,9 +34,11 @@ class StepTrace {
   void flush();
 
  private:
+  enum Lane : int { kCompute = 1, kWire = 2 };  // threads of the trace
+  static const char* name_of(Lane lane) { return lane == kCompute ? "compute" : "wire"; }
   struct Event {
     std::string name;
-    int lane;
+    Lane lane;
     Time begin, end;
     std::size_t bytes;
     std::uint64_t step;
