@@ -104,8 +104,9 @@ std::uint32_t OverlapPolicy::balanced_split(std::span<const PlannedRun> runs) co
 }
 
 OverlapChoice OverlapPolicy::choose(std::span<const PlannedRun> runs) const {
+  if (!together_ || mode_ == OverlapMode::kOff) return {};
   const std::uint32_t rows = count_rows(runs);
-  if (!together_ || mode_ == OverlapMode::kOff || rows < 2) return {};
+  if (rows < 2) return {};
   const double plain_us = std::max(predict_us(runs, 0), 1.0);
   if (mode_ == OverlapMode::kAlways) {
     const std::uint32_t split = balanced_split(runs);
