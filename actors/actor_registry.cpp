@@ -1,6 +1,13 @@
 #include "actors/actor_registry.h"
 
+#include <random>
+
 namespace troupe::actors {
+
+Incarnation random_incarnation() {
+  std::random_device random;
+  return (static_cast<Incarnation>(random()) << 31) | 1;
+}
 
 Incarnation ActorRegistry::put(Role role, std::uint32_t index, caf::actor actor) {
   const std::lock_guard guard(mutex_);

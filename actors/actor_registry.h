@@ -14,9 +14,12 @@ namespace troupe::actors {
 
 using messages::Role;
 
+/// New at each start of a process; not 0, and far from the largest.
+Incarnation random_incarnation();
+
 class ActorRegistry {
  public:
-  /// `first_incarnation` should differ from one start of the process to the next.
+  /// `first_incarnation`: random_incarnation() of this process.
   ActorRegistry(NodeId node, Incarnation first_incarnation) : node_(node), last_(first_incarnation) {}
 
   /// Registers the actor that plays `role` from now on; returns its incarnation.

@@ -17,7 +17,6 @@
 #include "runtime/base/hash.h"
 
 #include <atomic>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -36,11 +35,6 @@ ChildSpec lower_tier_child(const std::shared_ptr<const ActorContext>& context, T
           .start = start,
           .dependants = std::move(above),
           .vital = false};
-}
-
-Incarnation random_incarnation() {
-  std::random_device random;
-  return (static_cast<Incarnation>(random()) << 31) | 1;
 }
 
 }  // namespace

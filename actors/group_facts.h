@@ -19,6 +19,7 @@ class GroupFacts {
   void ready(const wire::ShardReadiness& ready) { ranks_.at(ready.rank).ready = ready; }
   /// When all are ready: an Error where they do not agree, or not with the epochs before.
   Status agree();
+  bool has_agreed() const { return agreed_; }
 
   const std::string& codec() const { return codec_; }  // for the coming epoch
   /// Of the whole group, for the start report.

@@ -13,7 +13,6 @@
 #include "runtime/base/restart_window.h"
 
 #include <algorithm>
-#include <random>
 #include <unistd.h>
 #include <vector>
 
@@ -35,11 +34,6 @@ constexpr std::chrono::milliseconds kLongestPause{1000};  // between two epochs;
 /// Before the n-th start in a row.
 std::chrono::milliseconds delay_of(unsigned start) {
   return start <= 1 ? std::chrono::milliseconds{0} : std::min(kFirstDelay * (1U << (start - 2)), kLongestDelay);
-}
-
-Incarnation random_incarnation() {
-  std::random_device random;
-  return (static_cast<Incarnation>(random()) << 32) | random();
 }
 
 class ReplicaSupervisor final : public ActorBase {
@@ -242,7 +236,7 @@ class ReplicaSupervisor final : public ActorBase {
 
   void on_failed(messages::ShardFailed::Reader failed) {
     const auto error = wire::decode(failed.getError());
-    if (failed.getEpoch() == 0 && in_processes() && !parts_.on_ready && failed.getRank() < ranks_.size()) {
+    if (failed.getEpoch() == 0 && in_processes() && facts_.has_agreed() && failed.getRank() < ranks_.size()) {
       // It could be loaded before. What has gone since (its network, memory) may come back.
       if (ranks_[failed.getRank()].state == RankState::kLoading) lose_rank(failed.getRank(), "load failed: " + error.client_text);
     } else if (failed.getEpoch() == 0) {

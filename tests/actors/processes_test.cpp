@@ -3,6 +3,7 @@
 #include "actors/group_facts.h"
 #include "actors/shard_actor.h"
 #include "actors/wire/common.h"
+#include "messages/error_reasons.h"
 #include "messages/membership.capnp.h"
 #include "tests/actors/test_company.h"
 
@@ -80,12 +81,12 @@ struct ProcessStage {
   }
 
   /// A process comes up: an actor system's worth of context, and its shard.
-  void join(std::uint16_t rank, Incarnation incarnation) {
+  void join(std::uint16_t rank, Incarnation incarnation, const FakeEngineOptions& engine = {}) {
     auto context = std::make_shared<actors::ActorContext>();
     context->registry = std::make_shared<actors::ActorRegistry>(NodeId{rank + 2U}, incarnation);
     context->metrics = std::make_shared<base::Metrics>();
     nodes.push_back(context);
-    const auto make = [] { return std::make_unique<FakeEngine>(FakeEngineOptions{}, std::make_shared<std::uint64_t>(0)); };
+    const auto make = [engine] { return std::make_unique<FakeEngine>(engine, std::make_shared<std::uint64_t>(0)); };
     shards.push_back(actors::spawn_shard(company.system, {context, company.compute, make, {}}));
     Claim claim;
     claim.rank = rank;
@@ -95,9 +96,9 @@ struct ProcessStage {
     caf::anon_send(joiner, door, claim, shards.back());
     company.settle();
   }
-  void join_all() {
+  void join_all(const FakeEngineOptions& engine = {}) {
     const auto now = std::exchange(company.started, {});
-    for (const auto& [rank, incarnation] : now) join(rank, incarnation);
+    for (const auto& [rank, incarnation] : now) join(rank, incarnation, engine);
     company.advance(milliseconds{10});
   }
   void refuse(const Claim& claim, const std::string& why) {
@@ -175,6 +176,52 @@ TEST_CASE("a process that does not join in time is replaced, and comes too late"
   CHECK_FALSE(company.ready);
   stage.join_all();
   CHECK(company.ready);
+}
+
+TEST_CASE("what cannot be loaded at the start will not load later; what could be loaded is tried again", "[actors][processes]") {
+  FakeEngineOptions broken;
+  broken.load_result = make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadModelFile, "no such file");
+  ProcessStage stage;
+  auto& company = stage.company;
+  SECTION("at the start") {
+    stage.join_all(broken);
+    company.advance(milliseconds{1000});
+    CHECK(company.fatal == 1);
+    CHECK(company.started.empty());
+  }
+  SECTION("once the group was ready") {
+    stage.join_all();
+    REQUIRE(company.ready);
+    const auto prompt = letters(40);
+    const auto request = company.submit(TestCompany::completion(prompt, 20));
+    company.settle(8);  // in the middle
+    company.kill(stage.shards[1]);
+    company.advance(milliseconds{50});
+    int failures = 0;
+    SECTION("it loads in the end, and the stream goes on") {
+      for (; failures < 3; ++failures) {
+        REQUIRE(company.started.size() == 1);
+        stage.join_all(broken);
+        CHECK(company.stream(request).finished == 0);
+        company.advance(milliseconds{4100});
+      }
+      stage.join_all();
+      company.run_until_finished(request);
+      CHECK(company.stream(request).text[0] == company.text_of(fake_tokens(prompt, 20)));
+      CHECK(company.metric("troupe:epoch_restarts_total") == 1);
+      CHECK_FALSE(company.fatal);
+    }
+    SECTION("it never does") {
+      for (; failures < 10 && !company.started.empty(); ++failures) {
+        stage.join_all(broken);
+        company.advance(milliseconds{4100});
+      }
+      CHECK(failures == 6);
+      company.advance(milliseconds{1000});
+      CHECK(company.fatal == 3);
+      CHECK(company.stream(request).error);
+    }
+  }
 }
 
 TEST_CASE("the door lets in who belongs here, and tells the others why not", "[actors][processes]") {
