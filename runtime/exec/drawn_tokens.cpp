@@ -4,10 +4,13 @@
 
 namespace troupe::exec {
 
-void DrawnTokens::expect(StepNumber step, std::span<const plan::Sample> samples) {
-  Step expected{step.value, {}};
-  for (const plan::Sample& sample : samples)
-    if (sample.token == plan::kDraw) expected.slots.push_back(sample.sequence);
+void DrawnTokens::expect(const plan::ForwardPlan& plan, SequenceTable& sequences) {
+  Step expected{plan.step.value, {}};
+  for (const plan::Sample& sample : plan.samples) {
+    if (sample.token != plan::kDraw) continue;
+    expected.slots.push_back(sample.sequence);
+    sequences.at(sample.sequence).drawn_at = expected.number;
+  }
   if (!expected.slots.empty()) steps_.push_back(std::move(expected));
 }
 

@@ -15,8 +15,8 @@ namespace troupe::exec {
 class DrawnTokens {
  public:
   void clear() { steps_.clear(); }
-  /// Notes what the step will draw. Behind all other uses of a step.
-  void expect(StepNumber step, std::span<const plan::Sample> samples);
+  /// Notes what the step will draw, here and in the sequences. Behind all other uses of a step.
+  void expect(const plan::ForwardPlan& plan, SequenceTable& sequences);
   /// Receives what was drawn up to `step`, and notes it in the sequences. Throws Interrupted, PeerLost.
   void receive_until(std::uint64_t step, collective::Collective& collective, SequenceTable& sequences);
 

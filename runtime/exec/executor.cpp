@@ -135,10 +135,7 @@ class Executor::State {
   /// The sampling rank tells what was drawn; the others note what they will be told.
   void exchange_tokens(const plan::ForwardPlan& plan, const plan::ForwardResult& result) {
     if (collective_ == nullptr) return;
-    if (!place_.samples()) {
-      sequences_.note_draws(plan);
-      return drawn_.expect(plan.step, plan.samples);
-    }
+    if (!place_.samples()) return drawn_.expect(plan, sequences_);
     drawn(plan, result, drawn_now_);
     if (!drawn_now_.empty()) collective_->send_tokens(drawn_now_);
   }

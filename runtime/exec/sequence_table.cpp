@@ -46,11 +46,6 @@ Sequence& SequenceTable::add(const plan::AddedSequence& added) {
   return sequence;
 }
 
-void SequenceTable::note_draws(const plan::ForwardPlan& plan) {
-  for (const plan::Sample& sample : plan.samples)
-    if (sample.token == plan::kDraw) at(sample.sequence).drawn_at = plan.step.value;
-}
-
 void SequenceTable::note_drawn(SequenceSlot slot, std::uint64_t step, TokenId token) {
   if (slot.value >= slots_.size()) return;
   Sequence& sequence = slots_[slot.value];

@@ -35,8 +35,6 @@ class SequenceTable {
   void apply(const plan::ForwardPlan& plan, Fresh&& fresh);
   /// Throws PlanGap for a slot that is not live.
   Sequence& at(SequenceSlot slot);
-  /// Of a step that ran: which sequences drew.
-  void note_draws(const plan::ForwardPlan& plan);
   /// What was drawn for the slot in a step. Nothing if another sequence has the slot meanwhile.
   void note_drawn(SequenceSlot slot, std::uint64_t step, TokenId token);
 
