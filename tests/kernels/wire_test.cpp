@@ -83,6 +83,19 @@ std::vector<std::byte> reference_encode(const Shape& shape, const std::vector<fl
   return bytes;
 }
 
+/// A backend for each level and number of threads.
+struct Engine {
+  std::string isa;
+  std::size_t threads;
+  std::unique_ptr<Backend> backend;
+};
+std::vector<Engine> engines(std::initializer_list<std::size_t> thread_counts) {
+  std::vector<Engine> all;
+  for (const std::string& isa : cpu_isa_levels())
+    for (const std::size_t threads : thread_counts) all.push_back({isa, threads, test_backend(isa, threads)});
+  return all;
+}
+
 std::vector<std::byte> encode(Backend& backend, const Shape& shape, const Rows& x) {
   std::vector<std::byte> bytes(x.count * wire_row_bytes(shape.format, x.width), std::byte{0xee});
   backend.encode(x, shape.format, bytes);
@@ -120,16 +133,16 @@ double bound(const Shape& shape, float x, float scale) {
 }  // namespace
 
 TEST_CASE("a wire row has the bytes that its description says, on every level", "[wire]") {
-  for (const std::string& isa : cpu_isa_levels()) {
-    const auto backend = test_backend(isa, 1);
-    for (const Shape& shape : kShapes)
-      for (const std::size_t width : kWidths)
-        for (Input& input : inputs(width)) {
-          CAPTURE(isa, static_cast<int>(shape.format), width, input.name);
-          const std::vector<std::byte> bytes = encode(*backend, shape, row_of(input.values));
-          CHECK(bytes == reference_encode(shape, input.values));
+  const std::vector<Engine> all = engines({1});
+  for (const std::size_t width : kWidths)
+    for (Input& input : inputs(width))
+      for (const Shape& shape : kShapes) {
+        const std::vector<std::byte> expected = reference_encode(shape, input.values);
+        for (const Engine& engine : all) {
+          CAPTURE(engine.isa, static_cast<int>(shape.format), width, input.name);
+          CHECK(encode(*engine.backend, shape, row_of(input.values)) == expected);
         }
-  }
+      }
 }
 
 TEST_CASE("wire formats keep their error bounds", "[wire]") {
@@ -152,18 +165,19 @@ TEST_CASE("wire formats keep their error bounds", "[wire]") {
 
 TEST_CASE("what is not finite decodes to NaN throughout its group, and nowhere else", "[wire]") {
   Random random(3);
-  for (const std::string& isa : cpu_isa_levels()) {
-    const auto backend = test_backend(isa, 1);
-    for (const Shape& shape : kShapes)
-      for (const std::size_t width : {1, 40, 129, 576, 1100})
-        for (const float broken : {nan(), -nan(), infinity(), -infinity()})
-          for (const std::size_t at : {std::size_t{0}, width / 2, width - 1}) {
-            std::vector<float> x = normals(random, width);
-            x[at] = broken;
-            const std::vector<std::byte> bytes = encode(*backend, shape, row_of(x));
-            CAPTURE(isa, static_cast<int>(shape.format), width, broken, at);
-            CHECK(bytes == reference_encode(shape, x));
-            const std::vector<float> y = decode(*backend, shape, bytes, width);
+  const std::vector<Engine> all = engines({1});
+  for (const Shape& shape : kShapes)
+    for (const std::size_t width : {1, 40, 129, 576, 1100})
+      for (const float broken : {nan(), -nan(), infinity(), -infinity()})
+        for (const std::size_t at : {std::size_t{0}, width / 2, width - 1}) {
+          std::vector<float> x = normals(random, width);
+          x[at] = broken;
+          const std::vector<std::byte> expected = reference_encode(shape, x);
+          for (const Engine& engine : all) {
+            const std::vector<std::byte> bytes = encode(*engine.backend, shape, row_of(x));
+            CAPTURE(engine.isa, static_cast<int>(shape.format), width, broken, at);
+            CHECK(bytes == expected);
+            const std::vector<float> y = decode(*engine.backend, shape, bytes, width);
             std::size_t wrong = 0;
             for (std::size_t i = 0; i < width; ++i) {
               const bool hit = shape.group ? i / shape.group == at / shape.group : i == at;
@@ -174,12 +188,13 @@ TEST_CASE("what is not finite decodes to NaN throughout its group, and nowhere e
             }
             CHECK(wrong == 0);
           }
-  }
+        }
 }
 
 TEST_CASE("decode_sum adds the parts in their order, then to what was there", "[wire]") {
   constexpr std::size_t kRows = 7, kGap = 5;
   const auto reference = test_backend("ref", 1);
+  const std::vector<Engine> all = engines({1, 3});
   for (const Shape& shape : kShapes)
     for (const std::size_t width : {1, 17, 100, 1100}) {
       Random random(width);
@@ -199,25 +214,23 @@ TEST_CASE("decode_sum adds the parts in their order, then to what was there", "[
           const std::vector<float> value = decode(*reference, shape, {from, from + static_cast<std::ptrdiff_t>(row_bytes)}, width);
           for (std::size_t i = 0; i < width; ++i) sum[r * width + i] = count == 1 ? value[i] : sum[r * width + i] + value[i];
         }
-        for (const std::string& isa : cpu_isa_levels())
-          for (const std::size_t threads : {1, 3}) {
-            const auto backend = test_backend(isa, threads);
-            OwnedRows stored(kRows, width, stride), added(kRows, width, stride);
-            std::fill(stored.data.begin(), stored.data.end(), 7.0F);
-            std::copy(before.begin(), before.end(), added.data.begin());
-            backend->decode_sum(parts, shape.format, stored.rows, Output::kStore);
-            backend->decode_sum(parts, shape.format, added.rows, Output::kAdd);
-            std::size_t wrong = 0;
-            for (std::size_t r = 0; r < kRows; ++r)
-              for (std::size_t i = 0; i < stride; ++i) {
-                const std::size_t at = r * stride + i;
-                const float value = i < width ? sum[r * width + i] : 0.0F;
-                wrong += stored.data[at] != (i < width ? value : 7.0F);
-                wrong += added.data[at] != (i < width ? before[at] + value : before[at]);
-              }
-            CAPTURE(isa, threads, static_cast<int>(shape.format), width, count);
-            CHECK(wrong == 0);
-          }
+        for (const Engine& engine : all) {
+          OwnedRows stored(kRows, width, stride), added(kRows, width, stride);
+          std::fill(stored.data.begin(), stored.data.end(), 7.0F);
+          std::copy(before.begin(), before.end(), added.data.begin());
+          engine.backend->decode_sum(parts, shape.format, stored.rows, Output::kStore);
+          engine.backend->decode_sum(parts, shape.format, added.rows, Output::kAdd);
+          std::size_t wrong = 0;
+          for (std::size_t r = 0; r < kRows; ++r)
+            for (std::size_t i = 0; i < stride; ++i) {
+              const std::size_t at = r * stride + i;
+              const float value = i < width ? sum[r * width + i] : 0.0F;
+              wrong += stored.data[at] != (i < width ? value : 7.0F);
+              wrong += added.data[at] != (i < width ? before[at] + value : before[at]);
+            }
+          CAPTURE(engine.isa, engine.threads, static_cast<int>(shape.format), width, count);
+          CHECK(wrong == 0);
+        }
       }
     }
 }
@@ -238,17 +251,16 @@ TEST_CASE("wire rows of a wrong size are refused", "[wire]") {
 }
 
 TEST_CASE("a bias is added to every row", "[wire]") {
-  for (const std::string& isa : cpu_isa_levels())
-    for (const std::size_t threads : {1, 3}) {
-      const auto backend = test_backend(isa, threads);
-      Random random(9);
-      OwnedRows x(40, 300, 304);
-      x.data = normals(random, x.data.size());
-      x.rows.data = x.data.data();
-      const std::vector<float> before = x.data, bias = normals(random, 300);
-      backend->add_bias(x.rows, bias.data());
-      std::size_t wrong = 0;
-      for (std::size_t i = 0; i < before.size(); ++i) wrong += x.data[i] != (i % 304 < 300 ? before[i] + bias[i % 304] : before[i]);
-      CHECK(wrong == 0);
-    }
+  for (const Engine& engine : engines({1, 3})) {
+    Random random(9);
+    OwnedRows x(40, 300, 304);
+    x.data = normals(random, x.data.size());
+    x.rows.data = x.data.data();
+    const std::vector<float> before = x.data, bias = normals(random, 300);
+    engine.backend->add_bias(x.rows, bias.data());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) wrong += x.data[i] != (i % 304 < 300 ? before[i] + bias[i % 304] : before[i]);
+    CAPTURE(engine.isa, engine.threads);
+    CHECK(wrong == 0);
+  }
 }
