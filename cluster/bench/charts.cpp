@@ -1,27 +1,17 @@
 // See charts.h. Coordinates are those of a view box 760 wide; the page scales it.
 #include "cluster/bench/charts.h"
 
+#include "cluster/bench/print.h"
 #include "cluster/printable.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 namespace troupe::cluster::bench {
 namespace {
 
 constexpr double kWidth = 760, kLabels = 190, kRow = 26, kBar = 16;
 constexpr double kCharacter = 6.2;  // width of one at 11 px, about
-
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(buffer, sizeof buffer, format, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 std::string svg(const std::string& title, double height, const std::string& body) {
   return print("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, height) + escaped(title) + "\">\n" + body + "</svg>\n";

@@ -2,11 +2,10 @@
 #include "cluster/bench/overlap_picture.h"
 
 #include "cluster/bench/charts.h"
+#include "cluster/bench/print.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 
 namespace troupe::cluster::bench {
 namespace {
@@ -19,15 +18,6 @@ constexpr const char* kStyle =
     "<style>text{font:11px sans-serif;fill:#333}.title{font-weight:bold;font-size:12px}.in{fill:#fff}.track{fill:#8881}"
     ".a{fill:#1f77b4}.b{fill:#ff7f0e}.ma{fill:#2c5f8a}.mb{fill:#b85c00}.wa{fill:#7fb2d9}.wb{fill:#ffc08a}"
     "@media(prefers-color-scheme:dark){text{fill:#ddd}.in{fill:#fff}}</style>\n";
-
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(buffer, sizeof buffer, format, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 /// The number at the end of "attention A 3"; -1: none, as of "embed".
 int layer_of(const TraceSpan& span) {

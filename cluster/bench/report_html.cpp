@@ -1,11 +1,10 @@
 // The report as one page: tiles with the figures people ask for, plots, and all figures as tables below each. Well-formed XML, nothing
 // from outside. See report.h.
 #include "cluster/bench/charts.h"
+#include "cluster/bench/print.h"
 #include "cluster/bench/report.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -52,15 +51,6 @@ svg .value { fill: var(--muted); font-size: 11px; } svg .inside { fill: var(--in
 .k1 { background: var(--c1); } .k2 { background: var(--c2); } .k3 { background: var(--c3); } .k4 { background: var(--c4); }
 .k5 { background: var(--c5); } .k6 { background: var(--c6); }
 )css";
-
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  char buffer[256];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(buffer, sizeof buffer, format, arguments);
-  va_end(arguments);
-  return buffer;
-}
 
 using Row = std::vector<std::string>;
 

@@ -1,12 +1,11 @@
 // The figures of the suite tp as a table and as JSON. See tp_suite.h.
+#include "cluster/bench/print.h"
 #include "cluster/bench/statistics.h"
 #include "cluster/bench/tp_suite.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 namespace troupe::cluster::bench {
 namespace {
@@ -26,15 +25,6 @@ double ttft(const TpFigures& figures, const std::string& key) {
 double share_of_bound(const TpFigures& figures) {
   const double plain = ttft(figures, "int8_plain");
   return over(plain - ttft(figures, "int8_iso"), plain - figures.iso_bound_s);
-}
-
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(buffer, sizeof buffer, format, arguments);
-  va_end(arguments);
-  return buffer;
 }
 
 }  // namespace
