@@ -4,8 +4,8 @@
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/weights/format_table.h"
 #include "runtime/weights/gguf_writer.h"
+#include "runtime/weights/half.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -17,19 +17,12 @@ namespace {
 constexpr std::int32_t kNormal = 1, kControl = 3;
 constexpr std::uint32_t kVocabulary = kControlTokens + 256;
 
-/// 0, or a positive normal number, in IEEE binary16, cut.
-std::uint16_t half_of(float value) {
-  if (value == 0) return 0;
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits >> 13) - (112U << 10));
-}
-
 /// Blocks of one scale and 32 random bytes: evenly spread over the whole range, so that values have the wanted deviation.
 std::string random_blocks(std::uint64_t values, float deviation, std::uint64_t seed) {
   constexpr float kDeviationOfBytes = 73.9F;  // 256 / sqrt(12)
   const weights::Format& format = weights::format_of(kernels::StorageType::kQ8_0);
   std::string out(values / format.block_elements * format.block_bytes, '\0');
-  const std::uint16_t scale = half_of(deviation / kDeviationOfBytes);
+  const std::uint16_t scale = weights::float_to_half(deviation / kDeviationOfBytes);
   std::mt19937_64 random(seed);
   for (std::size_t block = 0; block < out.size(); block += format.block_bytes) {
     std::memcpy(&out[block], &scale, sizeof scale);

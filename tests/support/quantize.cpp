@@ -14,7 +14,7 @@ namespace {
 using kernels::StorageType;
 
 void put_half(std::string& out, float value) {
-  const std::uint16_t bits = float_to_half(value);
+  const std::uint16_t bits = weights::float_to_half(value);
   out += static_cast<char>(bits & 0xff);
   out += static_cast<char>(bits >> 8);
 }
@@ -25,7 +25,7 @@ int level(float value, float scale, int low, int high) {
   return std::clamp(static_cast<int>(std::lround(value / scale)), low, high);
 }
 /// The scale as the file will hold it, so that the levels fit what is read back.
-float stored(float scale) { return weights::half_to_float(float_to_half(scale)); }
+float stored(float scale) { return weights::half_to_float(weights::float_to_half(scale)); }
 float largest(std::span<const float> values) {
   float most = 0.0F;
   for (const float value : values) most = std::max(most, std::fabs(value));
@@ -91,19 +91,6 @@ std::string by_blocks(std::span<const float> values, Block block) {
 }
 
 }  // namespace
-
-std::uint16_t float_to_half(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
-  const float magnitude = std::fabs(value);
-  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00U);
-  if (magnitude >= 65520.0F) return static_cast<std::uint16_t>(sign | 0x7c00U);
-  if (magnitude < 0x1p-14F)  // subnormal: steps of 2^-24; nearbyint rounds to even
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(magnitude * 0x1p24F)));
-  const std::uint32_t rebased = (bits & 0x7fffffffU) - (112U << 23);
-  const std::uint32_t rounded = rebased + 0xfffU + (rebased >> 13 & 1U);
-  return static_cast<std::uint16_t>(sign | rounded >> 13);
-}
 
 std::uint16_t float_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

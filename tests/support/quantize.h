@@ -9,8 +9,6 @@
 
 namespace troupe::test {
 
-/// IEEE binary16, nearest even; too large becomes infinity.
-std::uint16_t float_to_half(float value);
 /// bfloat16, nearest even.
 std::uint16_t float_to_bf16(float value);
 /// `values.size()` must be whole blocks of the format. Returns the bytes as they lie in the file.

@@ -33,7 +33,7 @@ TEST_CASE("fp16 conversion is exact for all 65536 values") {
     }
     const double expected = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
     if (value != static_cast<float>(sign * expected)) CHECK(value == static_cast<float>(sign * expected));
-    if (test::float_to_half(value) != half) CHECK(test::float_to_half(value) == half);
+    if (weights::float_to_half(value) != half) CHECK(weights::float_to_half(value) == half);
   }
 }
 
