@@ -78,6 +78,18 @@ class Launch(unittest.TestCase):
             self.assertLessEqual({"compute", "wire"}, {event.get("cat") for event in events})
         self.assertEqual(set(os.listdir("/dev/shm")) - shared_memory, set())
 
+    def test_a_measured_codec_is_kept_until_it_is_measured_anew(self):
+        codecs, answers = [], []
+        for more in ((), (), ("--remeasure",)):
+            server = Launched(self.example(), "--cache-dir", str(self.folder / "cache"), *more)
+            self.addCleanup(server.kill)
+            answers.append(server.chat("Name a color."))
+            server.stop()
+            codecs.append(re.search(r"codec (\S+) \((measured[^)]*)\)", server.stderr).groups())
+        self.assertEqual([how for _, how in codecs], ["measured", "measured earlier; --remeasure", "measured"])
+        self.assertEqual(codecs[1][0], codecs[0][0])
+        self.assertEqual(answers[1], answers[0])
+
     def test_ctrl_c_while_it_loads(self):
         server = Launched(self.example(), wait=False)
         self.addCleanup(server.kill)
@@ -99,7 +111,7 @@ class Launch(unittest.TestCase):
         self.assertEqual((end.returncode, end.stdout), (1, ""))
         lines = end.stderr.splitlines()
         self.assertTrue(lines[-1].startswith("troupe: 3 faults"), end.stderr)
-        for line, word in zip(lines, ("replica.codec", "replica.tensor_parallel", "node.name")):
+        for line in lines[:-1]:
             self.assertRegex(line, r"cluster\.toml:\d+: ")
         for word in ("replica.codec", "replica.tensor_parallel", "node.name"):
             self.assertIn(word, end.stderr)
