@@ -41,10 +41,11 @@ Result<std::pair<pid_t, base::Descriptor>> spawn(const Arguments& arguments, int
   std::vector<char*> texts;
   for (const std::string& argument : arguments) texts.push_back(const_cast<char*>(argument.c_str()));
   texts.push_back(nullptr);
-  const pid_t child = ::fork();
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) return failed(arguments.front(), std::strerror(errno));
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);  // it died before
     ::setpgid(0, 0);
     const int nothing = ::open("/dev/null", O_RDWR);
     ::dup2(nothing, STDIN_FILENO);

@@ -39,15 +39,17 @@ void remove_all() {
 Status wait_until_up() {
   constexpr std::chrono::milliseconds kLook{50};
   constexpr int kLooks = 200;
-  Status seen = ok_status();
-  for (std::size_t end = 0; end < ShapedLink::kEnds; ++end)
-    for (int look = 0; look < kLooks; ++look) {
-      seen = run_program({"ip", "netns", "exec", ShapedLink::namespace_of(end), "grep", "-q", "up",
-                          std::string("/sys/class/net/") + ShapedLink::kDataInterface + "/operstate"});
-      if (seen) break;
+  for (std::size_t end = 0; end < ShapedLink::kEnds; ++end) {
+    const Arguments is_up = {"ip",   "netns", "exec", ShapedLink::namespace_of(end),
+                             "grep", "-q",    "up",   std::string("/sys/class/net/") + ShapedLink::kDataInterface + "/operstate"};
+    Status seen = run_program(is_up);
+    for (int look = 1; look < kLooks && !seen; ++look) {
       std::this_thread::sleep_for(kLook);
+      seen = run_program(is_up);
     }
-  return seen;
+    if (!seen) return seen;
+  }
+  return ok_status();
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "cluster/bench/machine.h"
 #include "cluster/bench/overlap_picture.h"
 #include "cluster/bench/statistics.h"
-#include "cluster/bench/wire_trace.h"
 #include "cluster/launch/host_view.h"
 #include "cluster/model_facts.h"
 #include "cluster/node_options.h"
@@ -37,6 +36,7 @@ constexpr std::uint32_t kDecodePrompt = 32, kDecodeTokens = 65;
 constexpr std::chrono::milliseconds kMetricsCome{150};  // behind the answer
 constexpr double kInt8Bits = 8.24;                      // a value, scales and framing included
 constexpr int kCalibrations = 3;
+constexpr std::uint32_t kFirstOfText = 256;  // of MODEL: behind control tokens and single bytes
 
 }  // namespace
 
@@ -45,7 +45,7 @@ const TpSetting& tp_setting(std::string_view name) {
 }
 
 TpSuite::TpSuite(const Options& options, ProgressBar& bar, const std::atomic<bool>& stop)
-    : options_(options), setting_(tp_setting(options.setting)), bar_(bar), stop_(stop) {
+    : options_(options), setting_(tp_setting(options.setting)), shape_(setting_.shape), bar_(bar), stop_(stop) {
   random_.seed(options.seed != 0 ? options.seed : std::random_device{}());
   figures_.setting = setting_.name;
   figures_.prompt_tokens = setting_.prompt_tokens;
@@ -70,7 +70,7 @@ Status TpSuite::measure() {
     if (auto status = calibrate(); !status) return status;
   // The others measure the link when they start: it is as it will be.
   for (const Variant& variant : kVariants)
-    if ((variant.key != kAuto || setting_.name == "D") && !servers_.contains(variant.key))
+    if ((std::string_view(variant.key) != kAuto || setting_.name == "D") && !servers_.contains(variant.key))
       if (auto status = start(variant.key); !status) return status;
   if (auto status = rounds(); !status) return status;
   for (auto& [key, server] : servers_) server->end();
@@ -93,15 +93,24 @@ Status TpSuite::prepare() {
   if (options_.model.empty()) {
     show(0, "a model of random weights");
     model_ = folder_ / "random.gguf";
-    figures_.model = "random Q8_0, " + std::to_string(setting_.shape.layers) + " layers of " + std::to_string(setting_.shape.hidden);
-    return write_random_model(setting_.shape, 1, model_);
+    figures_.model = "random Q8_0, " + std::to_string(shape_.layers) + " layers of " + std::to_string(shape_.hidden);
+    return write_random_model(shape_, 1, model_);
   }
   auto facts = read_model_facts(options_.model);
   if (!facts) return facts.error();
+  const auto unfit = [&](const std::string& why) {
+    return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, options_.model + ": " + why, "model");
+  };
+  if (!facts->problems.empty()) return unfit(facts->problems.front());
+  const model::ModelConfig& config = *facts->config;
+  if (config.vocabulary <= kFirstOfText)
+    return unfit("prompts are made of tokens from " + std::to_string(kFirstOfText) + " on; it has none");
+  shape_.layers = static_cast<std::uint32_t>(config.layers);
+  shape_.hidden = static_cast<std::uint32_t>(config.hidden);
   model_ = std::filesystem::absolute(options_.model);
   figures_.model = model_.filename().string();
-  first_id_ = 256;  // behind control tokens and single bytes
-  ids_ = static_cast<std::uint32_t>(facts->config->vocabulary) - first_id_;
+  first_id_ = kFirstOfText;
+  ids_ = static_cast<std::uint32_t>(config.vocabulary) - first_id_;
   return ok_status();
 }
 
@@ -130,8 +139,7 @@ Status TpSuite::calibrate() {
     if (!prefill) return prefill.error();
     computes.push_back(prefill->ttft() - prefill->exposed);
   }
-  const ModelShape& shape = setting_.shape;
-  figures_.megabits = 2.0 * shape.layers * shape.hidden * setting_.prompt_tokens * kInt8Bits / median(computes) / 1e6;
+  figures_.megabits = 2.0 * shape_.layers * shape_.hidden * setting_.prompt_tokens * kInt8Bits / median(computes) / 1e6;
   return link_->shape(figures_.megabits);
 }
 
@@ -182,13 +190,15 @@ Status TpSuite::rounds() {
 }
 
 Status TpSuite::evaluate() {
-  auto plain = read_traces(servers_[kPlain]->trace(), TpServer::kRanks), iso = read_traces(servers_[kIso]->trace(), TpServer::kRanks);
-  if (!plain) return plain.error();
-  if (!iso) return iso.error();
+  for (const char* key : {kPlain, kIso}) {
+    auto steps = read_traces(servers_[key]->trace(), TpServer::kRanks);
+    if (!steps) return steps.error();
+    traces_[key] = std::move(*steps);
+  }
   std::vector<double> bounds, computes, wires, idle;
   for (const Prefill& prefill : prefills_[kPlain]) {
     double saved = 0, compute = 0, wire = 0;
-    for (const auto& [step, spans] : within(*plain, prefill.begin, prefill.end)) {
+    for (const auto& [step, spans] : within(traces_[kPlain], prefill.begin, prefill.end)) {
       const std::vector<SegmentTimes> segments = segments_of(spans);
       saved += plain_time(segments) - overlap_bound(segments);
       for (const SegmentTimes& segment : segments) {
@@ -201,7 +211,7 @@ Status TpSuite::evaluate() {
     wires.push_back(wire);
   }
   for (const Prefill& prefill : prefills_[kIso])
-    idle.push_back((prefill.exposed + between_steps(within(*iso, prefill.begin, prefill.end))) / prefill.ttft());
+    idle.push_back((prefill.exposed + between_steps(within(traces_[kIso], prefill.begin, prefill.end))) / prefill.ttft());
   figures_.iso_bound_s = median(bounds);
   figures_.compute_s = median(computes);
   figures_.wire_s = median(wires);
@@ -214,17 +224,15 @@ Status TpSuite::write_pictures() {
   if (options_.step_trace.empty() && options_.picture.empty()) return ok_status();
   std::vector<std::vector<TraceSpan>> shown;
   for (const char* key : {kPlain, kIso}) {
-    auto steps = read_traces(servers_[key]->trace(), TpServer::kRanks);
-    if (!steps) return steps.error();
     std::vector<std::vector<TraceSpan>> of_prompts;
     for (const Prefill& prefill : prefills_[key])
-      for (auto& [step, spans] : within(*steps, prefill.begin, prefill.end)) of_prompts.push_back(spans);
+      for (auto& [step, spans] : within(traces_[key], prefill.begin, prefill.end)) of_prompts.push_back(spans);
     if (of_prompts.empty()) return ok_status();
     std::sort(of_prompts.begin(), of_prompts.end(), [](const auto& a, const auto& b) { return duration(a) < duration(b); });
     shown.push_back(of_prompts[of_prompts.size() / 2]);
-    if (key != kIso || options_.step_trace.empty()) continue;
+    if (std::string_view(key) != kIso || options_.step_trace.empty()) continue;
     const Prefill& last = prefills_[key].back();
-    if (auto status = merge_traces(within(*steps, last.begin, last.end), options_.step_trace); !status) return status;
+    if (auto status = merge_traces(within(traces_[key], last.begin, last.end), options_.step_trace); !status) return status;
   }
   if (options_.picture.empty()) return ok_status();
   if ((std::ofstream(options_.picture, std::ios::trunc) << overlap_picture(shown[0], shown[1])).flush()) return ok_status();

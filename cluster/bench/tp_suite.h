@@ -9,6 +9,7 @@
 #include "cluster/bench/shaped_link.h"
 #include "cluster/bench/tp_server.h"
 #include "cluster/bench/turns.h"
+#include "cluster/bench/wire_trace.h"
 #include "cluster/options.h"
 
 #include <atomic>
@@ -37,7 +38,7 @@ struct TpFigure {
   double overlapped_steps = 0;               // of all rounds
 };
 struct TpFigures {
-  std::string setting, model, cpu, isa;
+  std::string setting, model, cpu;
   std::uint32_t prompt_tokens = 0, rounds = 0;
   double megabits = 0;
   double compute_s = 0, wire_s = 0;           // of the prompt with int8 and no overlap, from the trace
@@ -73,6 +74,7 @@ class TpSuite {
 
   const Options& options_;
   const TpSetting& setting_;
+  ModelShape shape_;  // of what is measured: the setting's, or MODEL's
   ProgressBar& bar_;
   const std::atomic<bool>& stop_;
   TpFigures figures_;
@@ -82,6 +84,7 @@ class TpSuite {
   std::unique_ptr<ShapedLink> link_;
   std::map<std::string, std::unique_ptr<TpServer>> servers_;
   std::map<std::string, std::vector<Prefill>> prefills_;
+  std::map<std::string, StepSpans> traces_;  // of int8, plain and ISO
 };
 
 std::string tp_table(const TpFigures& figures);
