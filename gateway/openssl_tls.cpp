@@ -3,11 +3,11 @@
 
 #include "messages/error_reasons.h"
 #include "runtime/base/log.h"
+#include "runtime/base/openssl_pointers.h"
 #include "runtime/base/small_file.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/ssl.h>
 
 #include <algorithm>
 
@@ -17,18 +17,9 @@ namespace {
 constexpr std::size_t kMaxWrite = 1 << 20;     // bytes a call; SSL_write counts in int
 constexpr std::size_t kKeepBuffer = 16 << 10;  // bytes of a BIO's buffer worth keeping in an idle connection
 
-template <auto Free>
-struct Freer {
-  template <class T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using ContextPointer = std::unique_ptr<SSL_CTX, Freer<SSL_CTX_free>>;
-using SessionPointer = std::unique_ptr<SSL, Freer<SSL_free>>;
-using BioPointer = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using CertificatePointer = std::unique_ptr<X509, Freer<X509_free>>;
-using KeyPointer = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using base::bio_of;
+using base::CertificatePointer;
+using base::KeyPointer;
 
 std::size_t capacity(BIO* bio) {
   BUF_MEM* memory = nullptr;
@@ -95,16 +86,16 @@ class OpensslSession final : public Tls {
   }
 
  private:
-  SessionPointer session_;
+  base::TlsPointer session_;
 };
 
 class OpensslContext final : public TlsContext {
  public:
-  explicit OpensslContext(ContextPointer context) : context_(std::move(context)) {}
+  explicit OpensslContext(base::TlsContextPointer context) : context_(std::move(context)) {}
   std::unique_ptr<Tls> accept() override { return std::make_unique<OpensslSession>(context_.get()); }
 
  private:
-  ContextPointer context_;
+  base::TlsContextPointer context_;
 };
 
 int choose_alpn(SSL*, const unsigned char** out, unsigned char* size, const unsigned char* offered, unsigned offered_size, void*) {
@@ -113,8 +104,8 @@ int choose_alpn(SSL*, const unsigned char** out, unsigned char* size, const unsi
   return chosen == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-ContextPointer make_context() {
-  ContextPointer context(SSL_CTX_new(TLS_server_method()));
+base::TlsContextPointer make_context() {
+  base::TlsContextPointer context(SSL_CTX_new(TLS_server_method()));
   if (!context) throw std::bad_alloc();
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
@@ -124,8 +115,6 @@ ContextPointer make_context() {
   SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, nullptr);
   return context;
 }
-
-BioPointer view_of(const std::string& text) { return BioPointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
 // Asked for a passphrase: there is none, and nobody to type it.
 int no_passphrase(char*, int, int, void* asked) {
@@ -145,7 +134,7 @@ Result<std::shared_ptr<TlsContext>> load_tls(const std::string& certificate_path
   if (!key_text.ok()) return key_text.error();
 
   auto context = make_context();
-  auto chain = view_of(*certificate_text);
+  auto chain = bio_of(*certificate_text);
   CertificatePointer leaf(PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr));
   if (!leaf) return bad("tls-cert", certificate_path, "holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)");
   if (SSL_CTX_use_certificate(context.get(), leaf.get()) != 1) return bad("tls-cert", certificate_path, "the certificate cannot be used");
@@ -158,7 +147,7 @@ Result<std::shared_ptr<TlsContext>> load_tls(const std::string& certificate_path
   ERR_clear_error();
 
   bool asked = false;
-  KeyPointer key(PEM_read_bio_PrivateKey(view_of(*key_text).get(), nullptr, no_passphrase, &asked));
+  KeyPointer key(PEM_read_bio_PrivateKey(bio_of(*key_text).get(), nullptr, no_passphrase, &asked));
   ERR_clear_error();
   if (asked) return bad("tls-key", key_path, "needs a passphrase; give a key without one, readable by this user only");
   if (!key) return bad("tls-key", key_path, "holds no private key in PEM form");

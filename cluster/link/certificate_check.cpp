@@ -1,7 +1,8 @@
 // See certificate_check.h.
 #include "cluster/link/certificate_check.h"
 
-#include "cluster/link/openssl_pointers.h"
+#include "cluster/link/openssl_text.h"
+#include "runtime/base/openssl_pointers.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -14,6 +15,11 @@
 namespace troupe::cluster::link {
 namespace {
 
+using base::bio_of;
+using base::BioPointer;
+using base::CertificatePointer;
+using base::KeyPointer;
+using base::OpensslFree;
 using StorePointer = std::unique_ptr<X509_STORE, OpensslFree<X509_STORE_free>>;
 using VerifyPointer = std::unique_ptr<X509_STORE_CTX, OpensslFree<X509_STORE_CTX_free>>;
 

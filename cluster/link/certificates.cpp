@@ -1,7 +1,8 @@
 #include "cluster/link/certificates.h"
 
-#include "cluster/link/openssl_pointers.h"
+#include "cluster/link/openssl_text.h"
 #include "messages/error_reasons.h"
+#include "runtime/base/openssl_pointers.h"
 #include "runtime/base/small_file.h"
 
 #include <openssl/ec.h>
@@ -14,6 +15,11 @@
 
 namespace troupe::cluster::link {
 namespace {
+
+using base::bio_of;
+using base::BioPointer;
+using base::CertificatePointer;
+using base::KeyPointer;
 
 constexpr long kDaySeconds = 24 * 3600;
 constexpr long kValidDays = 3650;

@@ -1,5 +1,6 @@
 #include "cluster/link/link_session.h"
 
+#include "cluster/link/openssl_text.h"
 #include "messages/error_reasons.h"
 
 #include <openssl/err.h>
@@ -11,6 +12,8 @@
 
 namespace troupe::cluster::link {
 namespace {
+
+using base::bio_of;
 
 constexpr std::size_t kMostBytes = 1 << 20;  // a call; OpenSSL counts in int
 
@@ -77,29 +80,29 @@ std::vector<std::string> LinkSession::peer_names() const {
 }
 
 Result<LinkTls> LinkTls::make(const NodeCertificate& from) {
-  const TlsContextPointer context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  base::TlsContextPointer context(SSL_CTX_new(TLS_method()));
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1) return bad_certificate("TLS 1.3 is not there");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);  // each connection shows its certificate
   SSL_CTX_set_num_tickets(context.get(), 0);
   // The caller's buffer may move between two tries of a write.
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  const BioPointer node = bio_of(from.certificate), key_text = bio_of(from.key), authorities = bio_of(from.authority);
-  const CertificatePointer certificate(PEM_read_bio_X509(node.get(), nullptr, nullptr, nullptr));
+  const base::BioPointer node = bio_of(from.certificate), key_text = bio_of(from.key), authorities = bio_of(from.authority);
+  const base::CertificatePointer certificate(PEM_read_bio_X509(node.get(), nullptr, nullptr, nullptr));
   if (!certificate || SSL_CTX_use_certificate(context.get(), certificate.get()) != 1) return bad_certificate("no certificate in its file");
-  const KeyPointer key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+  const base::KeyPointer key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
   if (!key || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 || SSL_CTX_check_private_key(context.get()) != 1)
     return bad_certificate("the private key is missing or belongs to another certificate");
   int known = 0;
-  while (CertificatePointer authority{PEM_read_bio_X509(authorities.get(), nullptr, nullptr, nullptr)})
+  while (base::CertificatePointer authority{PEM_read_bio_X509(authorities.get(), nullptr, nullptr, nullptr)})
     known += X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get());
   ERR_clear_error();  // the end of the text
   if (known == 0) return bad_certificate("no certificate of an authority in its file");
-  return LinkTls(context);
+  return LinkTls(std::move(context));
 }
 
 std::unique_ptr<LinkSession> LinkTls::session(int socket, bool accepted) const {
-  TlsPointer tls(SSL_new(context_.get()));
+  base::TlsPointer tls(SSL_new(context_.get()));
   if (!tls || SSL_set_fd(tls.get(), socket) != 1) throw std::bad_alloc();
   accepted ? SSL_set_accept_state(tls.get()) : SSL_set_connect_state(tls.get());
   return std::make_unique<LinkSession>(std::move(tls));

@@ -3,8 +3,8 @@
 // LinkTls: what all sessions of a node share: its certificate, and the authority that it believes. Immutable; any thread.
 #pragma once
 #include "cluster/link/certificates.h"
-#include "cluster/link/openssl_pointers.h"
 #include "messages/error.h"
+#include "runtime/base/openssl_pointers.h"
 
 #include <cstddef>
 #include <memory>
@@ -15,7 +15,7 @@ namespace troupe::cluster::link {
 
 class LinkSession {
  public:
-  explicit LinkSession(TlsPointer tls) : tls_(std::move(tls)) {}
+  explicit LinkSession(base::TlsPointer tls) : tls_(std::move(tls)) {}
   enum class State { kOk, kWantRead, kWantWrite, kFailed };  // kFailed: reason() says why, and nothing works from now on
   State handshake();
   /// After the handshake: `count` bytes of `bytes` were moved (kOk, >= 1), or none could be yet.
@@ -32,7 +32,7 @@ class LinkSession {
 
  private:
   State state_of(int result);
-  TlsPointer tls_;
+  base::TlsPointer tls_;
   bool failed_ = false;
   std::string reason_;
 };
@@ -44,9 +44,9 @@ class LinkTls {
   std::unique_ptr<LinkSession> connect(int socket) const;
 
  private:
-  explicit LinkTls(TlsContextPointer context) : context_(std::move(context)) {}
+  explicit LinkTls(std::shared_ptr<SSL_CTX> context) : context_(std::move(context)) {}
   std::unique_ptr<LinkSession> session(int socket, bool accepted) const;
-  TlsContextPointer context_;
+  std::shared_ptr<SSL_CTX> context_;
 };
 
 }  // namespace troupe::cluster::link

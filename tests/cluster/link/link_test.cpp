@@ -129,7 +129,6 @@ TEST_CASE("two nodes talk over the link, and each knows the other's name", "[lin
     self->request(remote, 5s, 41).receive([](int number) { CHECK(number == 42); }, [](const caf::error&) { FAIL("no answer"); });
     self->request(remote, 5s, caf::actor(self))
         .receive([](const std::string& name) { CHECK(name == "rank0"); }, [](const caf::error&) { FAIL("no answer"); });
-    // A message may have 1 MiB and a little more, not any size.
     CHECK(rank.names->find("127.0.0.1:" + std::to_string(gateway.port)) == std::vector<std::string>{"gateway"});
   }
   caf::anon_send_exit(door, caf::exit_reason::user_shutdown);
@@ -186,8 +185,8 @@ TEST_CASE("strangers are refused with a reason, and cost no memory", "[link]") {
     CHECK(log.wait_for("certificate verify failed"));  // TLS 1.3: the client's side has ended well before
   }
   SECTION("no certificate") {
-    const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
-    link_ns::TlsPointer tls(SSL_new(context.get()));
+    const troupe::base::TlsContextPointer context(SSL_CTX_new(TLS_method()));
+    const troupe::base::TlsPointer tls(SSL_new(context.get()));
     const int connection = plain_connection(gateway.port);
     SSL_set_fd(tls.get(), connection);
     char byte;

@@ -1,4 +1,4 @@
-#include "cluster/link/openssl_pointers.h"
+#include "cluster/link/openssl_text.h"
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -28,8 +28,6 @@ std::string bio_text(BIO* bio) {
   const long count = BIO_get_mem_data(bio, &bytes);
   return count > 0 ? std::string(bytes, static_cast<std::size_t>(count)) : std::string();
 }
-
-BioPointer bio_of(const std::string& text) { return BioPointer(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
 std::vector<std::string> names_of(X509* certificate) {
   std::vector<std::string> names;
