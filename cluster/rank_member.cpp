@@ -19,8 +19,8 @@ class RankMember final : public caf::event_based_actor {
   RankMember(caf::actor_config& config, RankOrder order, caf::actor link, caf::actor shard, std::function<void(const std::string&)> on_end)
       : event_based_actor(config), order_(std::move(order)), link_(std::move(link)), shard_(std::move(shard)), on_end_(std::move(on_end)) {
     set_down_handler([this](const caf::down_msg& down) {
-      if (down.source != shard_.address()) return end("the process that started it is gone");
-      end(down.reason == caf::exit_reason::user_shutdown ? std::string() : "its shard has ended: " + caf::to_string(down.reason));
+      if (down.reason == caf::exit_reason::user_shutdown) return end({});
+      end(down.source == shard_.address() ? "its shard has ended: " + caf::to_string(down.reason) : "the process that started it is gone");
     });
   }
 

@@ -11,7 +11,7 @@
 
 namespace troupe::cluster {
 
-/// `on_end` comes from an actor's thread and must not block; no reason: the shard was told to end.
+/// `on_end` comes from an actor's thread and must not block; no reason: door or shard was told to end.
 caf::actor spawn_rank_member(caf::actor_system& system, const RankOrder& order, const caf::actor& link, const caf::actor& shard,
                              std::function<void(const std::string& reason)> on_end);
 

@@ -55,7 +55,7 @@ class EndOfProcess {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before any other thread starts
-    signals_ = base::Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC));
+    signals_ = base::Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   void say(const std::string& reason) {
     {
@@ -67,13 +67,21 @@ class EndOfProcess {
   /// The reason; none where nothing is wrong.
   std::string wait() {
     pollfd polled[] = {{signals_.get(), POLLIN, 0}, {word_.get(), POLLIN, 0}};
-    while (::poll(polled, 2, -1) < 0) {
+    for (;;) {
+      if (::poll(polled, 2, -1) < 0) continue;
+      if (polled[0].revents != 0 && parent_asks()) return {};
+      if (polled[1].revents == 0) continue;
+      const std::lock_guard guard(mutex_);
+      return reason_.value_or(std::string());
     }
-    const std::lock_guard guard(mutex_);
-    return polled[0].revents != 0 ? std::string() : reason_.value_or(std::string());
   }
 
  private:
+  /// A service manager may tell all processes at once; but the streams end first, and then the parent says so, several times.
+  bool parent_asks() {
+    signalfd_siginfo signal{};
+    return ::read(signals_.get(), &signal, sizeof signal) == sizeof signal && signal.ssi_pid == static_cast<std::uint32_t>(::getppid());
+  }
   base::Descriptor word_, signals_;
   std::mutex mutex_;
   std::optional<std::string> reason_;

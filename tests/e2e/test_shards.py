@@ -146,8 +146,11 @@ class Ends(unittest.TestCase):
         self.assertTrue(wait_until(lambda: not left_behind() - self.before, 10), left_behind() - self.before)
 
     def test_an_asked_for_end_is_clean(self):
+        for pid in self.processes:  # as a service manager does, which tells all processes
+            os.kill(pid, signal.SIGTERM)
         self.server.stop()  # which expects exit code 0
         self.assertTrue(self.gone())
+        self.assertNotRegex(self.server.stderr, "shard_died|epoch_lost|rank_ends")
         self.assertTrue(wait_until(lambda: not left_behind() - self.before, 10), left_behind() - self.before)
 
 
