@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <cerrno>
 #include <csignal>
@@ -110,7 +111,11 @@ StartedProcess start_process(const ProcessSpec& spec) {
   if (started.pid == 0) become(prepared);
   if (started.pid < 0) return failed("fork");
   started.process = base::Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0)));
-  return started;
+  if (started.process) return started;
+  auto none_left = failed("pidfd_open");  // its end would not be noticed
+  ::kill(started.pid, SIGKILL);
+  ::waitpid(started.pid, nullptr, 0);
+  return none_left;
 }
 
 }  // namespace troupe::cluster

@@ -190,8 +190,8 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
     ranks = std::move(*processes);
   }
 
-  auto made = std::make_unique<Parts>(options, std::move(events), std::move(*model));
-  Parts* parts = made.get();
+  std::unique_ptr<Node> node(new Node(std::make_unique<Parts>(options, std::move(events), std::move(*model))));
+  Parts* parts = node->parts_.get();
   parts->ranks = std::move(ranks);
   parts->codec_kept = stored_codec && cluster->codec != "auto";
   auto listener = gateway_options(options);
@@ -252,7 +252,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
   };
   parts->gateway_actor.emplace(*parts->system, *parts->gateway, std::move(links));
   parts->company->attach_gateway(parts->gateway_actor->actor());
-  return std::unique_ptr<Node>(new Node(std::move(made)));
+  return node;
 }
 
 Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
