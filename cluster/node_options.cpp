@@ -63,10 +63,6 @@ std::filesystem::path cache_folder(const Options& options, const Environment& en
 
 exec::ShardSpec shard_spec(const Options& options) {
   exec::ShardSpec out;
-  out.place.shape.tensor_ranks = static_cast<std::uint16_t>(options.tensor_parallel);
-  out.place.shape.stages = static_cast<std::uint16_t>(options.pipeline_parallel);
-  out.transport.name = options.transport;
-  out.transport.interface = options.data_interface;
   out.model_path = options.model;
   out.weights = options.weights;
   out.activations = options.activations;

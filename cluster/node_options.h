@@ -17,7 +17,7 @@ gateway::GatewayOptions gateway_options(const Options& options);
 schedule::SchedulerOptions scheduler_options(const Options& options);
 /// Of --cache-dir; "auto" is below $XDG_CACHE_HOME or ~/.cache, and none where neither is known.
 std::filesystem::path cache_folder(const Options& options, const Environment& environment);
-/// Of any rank; its place and what differs from rank to rank is the cluster plan's. Memory is that of all ranks together.
+/// Of any rank; its place, its transport and what differs from rank to rank is the cluster plan's. Memory is that of all ranks together.
 exec::ShardSpec shard_spec(const Options& options);
 /// An Error names the levels that this machine has.
 Status check_isa(const std::string& isa);

@@ -48,7 +48,7 @@ std::string option_hint(std::string_view given, unsigned commands, std::string_v
   std::replace(word.begin(), word.end(), '_', '-');
   std::vector<std::string_view> names;
   for (const OptionRow& row : option_table())
-    if (!row.hidden && ((row.commands & commands) != 0 || takes(static_cast<CommandBits>(commands), row))) names.push_back(row.name);
+    if (!row.hidden && takes(static_cast<CommandBits>(commands), row)) names.push_back(row.name);
   const std::string_view nearest = nearest_word(word, names);
   return nearest.empty() ? std::string() : "; did you mean " + std::string(dashes) + std::string(nearest) + "?";
 }
