@@ -21,7 +21,6 @@ class GroupFacts {
   Status agree();
   bool has_agreed() const { return agreed_; }
 
-  const std::string& codec() const { return codec_; }  // for the coming epoch
   /// Of the whole group, for the start report.
   exec::ShardFacts of_group() const;
   /// Epoch, token and scheduler are the caller's.
@@ -36,7 +35,7 @@ class GroupFacts {
     wire::ShardReadiness ready;
   };
   base::ParallelShape shape_;
-  std::string codec_;
+  std::string codec_;  // for the coming epoch
   Hash128 numerics_;
   bool agreed_ = false;
   std::vector<Rank> ranks_;

@@ -136,7 +136,7 @@ class ReplicaSupervisor final : public ActorBase {
     rank.state = RankState::kLoading;
     monitor(rank.shard);
     registry().put(Role::SHARD, index, rank.shard);
-    wire::LoadOrder order{parts_.facts.replica.value, parts_.facts.model_content, facts_.codec(), parts_.watchdog, parts_.shard};
+    wire::LoadOrder order{parts_.facts.replica.value, parts_.facts.model_content, parts_.watchdog, parts_.shard};
     order.shard.place = {parts_.shape, index};
     if (index < parts_.interfaces.size()) order.shard.transport.interface = parts_.interfaces[index];
     tell(rank.shard, wire::encode(order));

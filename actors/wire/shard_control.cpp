@@ -19,7 +19,6 @@ Message<messages::LoadShard> encode(const LoadOrder& order) {
     b.setBackend("cpu");
     b.setTransport(to_text(spec.transport.name));
     b.setDataInterface(to_text(spec.transport.interface));
-    b.setCodec(to_text(order.codec));
     b.setKvFormat(to_text(spec.kv_format));
     b.setActivations(to_text(spec.activations));
     b.setWeights(to_text(spec.weights));
@@ -40,7 +39,6 @@ LoadOrder decode(messages::LoadShard::Reader load) {
   LoadOrder order;
   order.replica = load.getReplica();
   order.model_content = decode(load.getModelContent());
-  order.codec = to_string(load.getCodec());
   order.watchdog = std::chrono::milliseconds(load.getWatchdogMs());
   exec::ShardSpec& spec = order.shard;
   spec.place = {{load.getTensorRanks(), load.getStages()}, load.getRank()};

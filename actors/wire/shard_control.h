@@ -14,7 +14,6 @@ namespace troupe::actors::wire {
 struct LoadOrder {
   std::uint32_t replica = 1;
   Hash128 model_content;  // 0: whatever it is
-  std::string codec;      // told for the log; EpochEntry's is in force
   std::chrono::milliseconds watchdog{0};
   exec::ShardSpec shard;  // without what only the shard's process knows: known_content, cache_in_background, transport.hub
 };

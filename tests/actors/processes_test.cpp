@@ -260,7 +260,7 @@ TEST_CASE("a group takes the least of what its ranks have, and must agree on how
   ready.facts.speed.compute_ns = 11;
   facts.ready(ready);
   REQUIRE(facts.agree());
-  CHECK(facts.codec() == "int8");
+  CHECK(facts.of_group().codec == "int8");
   CHECK(facts.of_group().device_blocks == 8);
   CHECK(facts.of_group().host_blocks == 2);
   CHECK(facts.of_group().block_bytes == 200);
