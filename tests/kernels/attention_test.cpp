@@ -127,6 +127,7 @@ TEST_CASE("attention is the same token by token, in chunks and on every level") 
     for (const KvFormat format : kFormats)
       for (const std::size_t length : {1, 31, 32, 33, 100}) {
         if (shape.dim == 128 ? length > 33 : shape.q_heads == 4 && length != 100) continue;  // the scalar level is slow
+        if (is_sanitized() && shape.q_heads > 6 && length != 33) continue;                   // smaller shapes have the other lengths
         const Sequence s = random_sequence(random, shape, length);
         World reference(shape, format, "ref", 1, s.blocks.size());
         const std::vector<float> expected = reference.in_chunks(s, length, 1, random);

@@ -141,6 +141,14 @@ FileMatrix random_matrix(Random& random, StorageType type, std::size_t rows, std
   return m;
 }
 
+bool is_sanitized() {
+#ifdef TROUPE_SANITIZED
+  return true;
+#else
+  return false;
+#endif
+}
+
 std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations, WeightFormat weights) {
   CpuOptions options;
   options.threads = threads;

@@ -39,6 +39,9 @@ inline constexpr auto& kAllTypes = kAllStorageTypes;
 /// Inputs of one block of the file; a row is whole blocks.
 std::size_t block_of(StorageType type);
 
+/// True in builds with sanitizers, where tests try fewer shapes.
+bool is_sanitized();
+
 /// A backend for tests: no spinning, no pinning.
 std::unique_ptr<Backend> test_backend(const std::string& isa, std::size_t threads, Activations activations = Activations::kInt8Group32,
                                       WeightFormat weights = WeightFormat::kFile);

@@ -55,14 +55,6 @@ std::string uncovered_tables() {
   return uncovered;
 }
 
-bool is_sanitized() {
-#ifdef TROUPE_SANITIZED
-  return true;
-#else
-  return false;
-#endif
-}
-
 void fill_gap(float* from, std::size_t count) { std::fill_n(from, count, std::bit_cast<float>(kGapBits)); }
 
 }  // namespace troupe::kernels::testing

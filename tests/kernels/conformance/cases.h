@@ -71,8 +71,6 @@ std::vector<Case> all_cases();
 /// Empty, or which tables have entries that no case calls.
 std::string uncovered_tables();
 
-/// True in builds with sanitizers, where cases try fewer shapes.
-bool is_sanitized();
 /// Fills gaps between rows; no kernel may touch it.
 inline constexpr std::uint32_t kGapBits = 0x7e57ab1eU;
 void fill_gap(float* from, std::size_t count);
