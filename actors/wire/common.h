@@ -47,6 +47,9 @@ void write_list(const Values& values, Init init) {
 inline std::string_view to_view(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 inline std::string to_string(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 inline capnp::Text::Reader to_text(const std::string& text) { return {text.c_str(), text.size()}; }
+/// Opaque bytes.
+inline std::string to_bytes(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
+inline capnp::Data::Reader to_data(const std::string& bytes) { return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()}; }
 
 Hash128 decode(messages::Hash128::Reader hash);
 void write(const Hash128& hash, messages::Hash128::Builder builder);

@@ -10,10 +10,8 @@ session::InputItem decode(messages::InputItem::Reader item) {
           to_string(item.getArguments())};
 }
 
-kj::ArrayPtr<const kj::byte> bytes_of(const std::string& text) { return {reinterpret_cast<const kj::byte*>(text.data()), text.size()}; }
-
 void write_texts(const std::vector<std::string>& texts, capnp::List<capnp::Data>::Builder out) {
-  for (unsigned i = 0; i < out.size(); ++i) out.set(i, bytes_of(texts[i]));
+  for (unsigned i = 0; i < out.size(); ++i) out.set(i, to_data(texts[i]));
 }
 
 void write_usage(const Usage& usage, messages::RequestFinished::Builder builder) {
@@ -191,7 +189,7 @@ Message<messages::RequestFinished> request_tokenized(RequestId request, const st
     for (unsigned i = 0; i < list.size(); ++i) list.set(i, tokens[i]);
     builder.setPromptTokens(static_cast<std::uint32_t>(tokens.size()));
     if (!texts.empty()) write_texts(texts, builder.initTokenTexts(static_cast<unsigned>(texts.size())));
-    if (text) builder.setText(bytes_of(*text));
+    if (text) builder.setText(to_data(*text));
   });
 }
 

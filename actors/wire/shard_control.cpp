@@ -4,9 +4,6 @@
 
 namespace troupe::actors::wire {
 
-capnp::Data::Reader to_data(const std::string& bytes) { return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()}; }
-std::string to_bytes(capnp::Data::Reader data) { return {reinterpret_cast<const char*>(data.begin()), data.size()}; }
-
 Message<messages::LoadShard> encode(const LoadOrder& order) {
   const exec::ShardSpec& spec = order.shard;
   return Message<messages::LoadShard>::build([&](messages::LoadShard::Builder b) {

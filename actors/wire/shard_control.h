@@ -40,8 +40,4 @@ exec::EpochEntry decode(messages::EnterEpoch::Reader enter);
 void write(const exec::GroupSpeed& speed, messages::GroupSpeed::Builder builder);
 exec::GroupSpeed decode(messages::GroupSpeed::Reader speed);
 
-/// Opaque bytes.
-capnp::Data::Reader to_data(const std::string& bytes);
-std::string to_bytes(capnp::Data::Reader data);
-
 }  // namespace troupe::actors::wire
