@@ -17,7 +17,7 @@ SchedulerMetrics::SchedulerMetrics(base::Metrics& metrics, const schedule::Sched
       margin_(metrics.gauge(metric::kStepMargin, "measured over predicted time that most steps with prompt tokens stay below")),
       delivery_(metrics.gauge(metric::kDeliveryReserve, "what delivery takes out of the stall budget: window and measured lateness")),
       wasted_rows_(metrics.counter(metric::kWastedRows, "rows computed for sequences that had ended")),
-      overlapped_steps_(metrics.counter(metric::kOverlappedSteps, "steps computed in two parts, one's reduces under the other's compute")),
+      overlapped_steps_(metrics.counter(metric::kOverlappedSteps, "steps computed in parts, one's reduces under the others' compute")),
       wire_seconds_(metrics.counter(metric::kWireSeconds, "time of steps in which a reduce was under way")),
       wire_wait_seconds_(metrics.counter(metric::kWireWaitSeconds, "time of steps in which the shards only waited for each other's bytes")),
       host_blocks_loaded_(metrics.counter(metric::kLoadedBlocks, "blocks loaded to the device", {{"tier", "host"}})),

@@ -283,7 +283,7 @@ std::span<const OptionRow> option_table() {
        .unit = "text",
        .field = &Options::overlap,
        .choices = {"auto", "off", "always"},
-       .help = "Half of a long prompt is computed while the other half's rows travel between ranks (ISO); auto: where measured times say "
+       .help = "A part of a long prompt is computed while the rows of another travel between ranks (ISO); auto: where measured times say "
                "that it pays. Changes no token",
        .commands = kServe},
       {.name = "transport",

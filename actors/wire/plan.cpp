@@ -78,7 +78,7 @@ Message<messages::ForwardPlan> encode(const plan::ForwardPlan& plan) {
         write_list(plan.tokens, [&](unsigned n) { return builder.initTokens(n); });
         if (!plan.samples.empty()) write_structs(plan.samples, builder.initSamples(static_cast<unsigned>(plan.samples.size())));
         if (!plan.copies.empty()) write_structs(plan.copies, builder.initCopies(static_cast<unsigned>(plan.copies.size())));
-        builder.setSplit(plan.split);
+        write_list(plan.cuts, [&](unsigned n) { return builder.initCuts(n); });
       },
       64 + rows / 2 + 4 * static_cast<unsigned>(plan.runs.size() + plan.samples.size() + 16 * plan.added.size()));
 }
@@ -95,7 +95,7 @@ plan::ForwardPlan decode(messages::ForwardPlan::Reader plan) {
   out.tokens = to_vector<TokenId>(plan.getTokens());
   out.samples = decode_structs<plan::Sample>(plan.getSamples());
   out.copies = decode_structs<plan::BlockMove>(plan.getCopies());
-  out.split = plan.getSplit();
+  out.cuts = to_vector<std::uint32_t>(plan.getCuts());
   return out;
 }
 

@@ -33,10 +33,10 @@ std::string tp_table(const TpFigures& figures) {
   std::string out =
       print("setting %s: %s, prompts of %u tokens, two ranks of one core, link %.0f Mbit/s, %u rounds\n%s\n\n", figures.setting.c_str(),
             figures.model.c_str(), figures.prompt_tokens, figures.megabits, figures.rounds, figures.cpu.c_str());
-  out += "             TTFT s   computing   reducing   only waiting   split steps   decode tok/s\n";
+  out += "             TTFT s   computing   reducing   only waiting   steps cut   decode tok/s\n";
   for (const auto& [key, figure] : figures.by_server) {
     const double seconds = median(figure.ttft_s), exposed = median(figure.exposed_s);
-    out += print("%-11s %7.3f %9.1f %% %8.1f %% %12.1f %% %13.0f %14.1f\n", key.c_str(), seconds, 100 * over(seconds - exposed, seconds),
+    out += print("%-11s %7.3f %9.1f %% %8.1f %% %12.1f %% %11.0f %14.1f\n", key.c_str(), seconds, 100 * over(seconds - exposed, seconds),
                  100 * over(median(figure.wire_s), seconds), 100 * over(exposed, seconds), figure.overlapped_steps,
                  median(figure.decode_tok_s));
   }
@@ -49,7 +49,7 @@ std::string tp_table(const TpFigures& figures) {
   out += print("share of the bound reached   %.1f %%\n", 100 * share_of_bound(figures));
   out += print("idle share of compute, ISO   %.1f %%\n", 100 * figures.idle_share);
   if (figures.by_server.contains("auto"))
-    out += print("auto                         codec %s, %.0f split steps, TTFT %.3f of bf16 plain\n", figures.chosen_codec.c_str(),
+    out += print("auto                         codec %s, %.0f steps in parts, TTFT %.3f of bf16 plain\n", figures.chosen_codec.c_str(),
                  figures.by_server.at("auto").overlapped_steps, over(ttft(figures, "auto"), ttft(figures, "bf16_plain")));
   return out;
 }

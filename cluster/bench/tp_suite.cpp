@@ -9,6 +9,7 @@
 #include "cluster/node_options.h"
 #include "messages/error_reasons.h"
 #include "runtime/base/metric_names.h"
+#include "runtime/plan/forward_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -200,7 +201,7 @@ Status TpSuite::evaluate() {
     double saved = 0, compute = 0, wire = 0;
     for (const auto& [step, spans] : within(traces_[kPlain], prefill.begin, prefill.end)) {
       const std::vector<SegmentTimes> segments = segments_of(spans);
-      saved += plain_time(segments) - overlap_bound(segments);
+      saved += plain_time(segments) - overlap_bound(segments, plan::kMostParts);
       for (const SegmentTimes& segment : segments) {
         compute += segment.compute;
         wire += segment.wire;

@@ -26,8 +26,8 @@ Result<StepSpans> read_traces(const std::filesystem::path& path, std::uint32_t r
 /// Steps that began within a time, on rank 0.
 StepSpans within(const StepSpans& steps, double begin, double end);
 
-/// From a step that was not split: each reduce is on the wire from when its last rank offers its addend to when the last rank has the
-/// sum; all else is compute.
+/// From a step whose rows were computed all at once: each reduce is on the wire from when its last rank offers its addend to when the last
+/// rank has the sum; all else is compute.
 std::vector<SegmentTimes> segments_of(const std::vector<TraceSpan>& step);
 /// Seconds of a step on rank 0.
 double duration(const std::vector<TraceSpan>& step);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,11 +21,8 @@ using kernels::WireFormat;
 class Collective::State {
  public:
   State(std::unique_ptr<Transport> transport, kernels::Backend& backend, const CollectiveOptions& options, const std::atomic<bool>& abort)
-      : options_(options),
-        backend_(backend),
-        wait_(options.spin_us, abort),
-        reduces_{Reduce(*transport, backend, options, Channel::kFirstReduce), Reduce(*transport, backend, options, Channel::kSecondReduce)},
-        transport_(std::move(transport)) {
+      : options_(options), backend_(backend), wait_(options.spin_us, abort), transport_(std::move(transport)) {
+    for (std::size_t i = 0; i < kReduces; ++i) reduces_.emplace_back(*transport_, backend, options, reduce_channel(i));
     TROUPE_CHECK(transport_->rank() == options_.place.rank && transport_->ranks() == options_.place.shape.ranks());
   }
 
@@ -58,7 +56,7 @@ class Collective::State {
   std::vector<WireSpan> spans_;
   std::optional<std::string> lost_;  // what poll() came upon
   // Bytes that travel, then the transport: it goes first.
-  Reduce reduces_[kReduces];
+  std::deque<Reduce> reduces_;  // kReduces
   Outbox outbox_, ids_;
   WireBuffer inbox_;
   Transfer in_;
@@ -177,7 +175,7 @@ void Collective::broadcast(std::span<std::byte> bytes) {
 void Collective::finish_sends() {
   state_->until([this] {
     return state_->outbox_.sent() &&
-           std::all_of(std::begin(state_->reduces_), std::end(state_->reduces_), [](const Reduce& reduce) { return reduce.sent(); });
+           std::all_of(state_->reduces_.begin(), state_->reduces_.end(), [](const Reduce& reduce) { return reduce.sent(); });
   });
 }
 

@@ -49,7 +49,7 @@ class Collective {
   const CollectiveOptions& options() const;
 
   /// Reduces that may be under way at once.
-  static constexpr std::size_t kReduces = 2;
+  static constexpr std::size_t kReduces = kReduceChannels;
   /// Encodes the addend and begins to send it; the rows may be overwritten at once. `reduce` < kReduces must not be under way. No rows:
   /// the ranks only meet. With one tensor rank nothing is sent; the addend still passes the codec. Waits, and throws as finish_reduce()
   /// does, only while bytes of the last reduce of this number have not left.

@@ -33,8 +33,11 @@ struct Transfer {
 };
 
 /// Independent orders of messages between two ranks: one a reduce that may be under way, since their second steps come as they come.
-enum class Channel : std::uint8_t { kRows, kTokens, kFirstReduce, kSecondReduce };
-inline constexpr std::size_t kChannels = 4;
+enum class Channel : std::uint8_t { kRows, kTokens, kFirstReduce /* and the others behind it */ };
+inline constexpr std::size_t kReduceChannels = 4, kChannels = 2 + kReduceChannels;
+constexpr Channel reduce_channel(std::size_t reduce) {
+  return static_cast<Channel>(static_cast<std::size_t>(Channel::kFirstReduce) + reduce);
+}
 
 class Transport {
  public:

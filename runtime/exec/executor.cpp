@@ -111,7 +111,7 @@ class Executor::State {
     copy_blocks(plan);
     receive_old_tokens(plan.step);
     if (const std::size_t rows = build_rows(plan); rows > 0) {
-      const kernels::Rows hidden = runner_.run(tokens_, {row_runs_, rows, wanted_, plan.split}, *kv_, plan.step, abort);
+      const kernels::Rows hidden = runner_.run(tokens_, {row_runs_, rows, wanted_, plan.cuts}, *kv_, plan.step, abort);
       if (place_.in_last_stage()) sample(plan, hidden, result);
       exchange_tokens(plan, result);
     }

@@ -1,6 +1,9 @@
 #include "runtime/exec/row_parts.h"
 
+#include "runtime/plan/forward_plan.h"
+
 #include <algorithm>
+#include <utility>
 
 namespace troupe::exec {
 namespace {
@@ -23,10 +26,15 @@ void fill(RowPart& part, const StepRows& rows, std::size_t first, std::size_t en
 }  // namespace
 
 void cut_rows(const StepRows& rows, std::vector<RowPart>& parts) {
-  const bool cut = rows.split > 0 && rows.split < rows.count;
-  parts.resize(cut ? 2 : 1);
-  fill(parts[0], rows, 0, cut ? rows.split : rows.count);
-  if (cut) fill(parts[1], rows, rows.split, rows.count);
+  std::size_t first = 0, number = 0;
+  const auto end_part = [&](std::size_t end) {
+    if (parts.size() <= number) parts.emplace_back();
+    fill(parts[number++], rows, std::exchange(first, end), end);
+  };
+  for (const std::uint32_t cut : rows.cuts)
+    if (cut > first && cut < rows.count && number + 1 < plan::kMostParts) end_part(cut);
+  end_part(rows.count);
+  parts.resize(number);
 }
 
 }  // namespace troupe::exec

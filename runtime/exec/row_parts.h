@@ -1,5 +1,5 @@
-// RowParts: the rows of a step, cut in two (or not): rows [0, split) and the rest, each as a model sees them. Any row may begin the second
-// part: a sequence's run is cut with it, and so is the list of rows that are read at the end. Pure; compute thread only.
+// RowParts: the rows of a step, cut in parts (or not), each as a model sees them. Any row may begin a part: a sequence's run is cut with
+// it, and so is the list of rows that are read at the end. Pure; compute thread only.
 #pragma once
 #include "kernels/backend.h"
 
@@ -15,7 +15,7 @@ struct StepRows {
   std::span<const kernels::SequenceRows> sequences;
   std::size_t count = 0;
   std::span<const std::uint32_t> wanted;  // read behind the last segment; ascending
-  std::size_t split = 0;                  // 0: all at once
+  std::span<const std::uint32_t> cuts;    // ForwardPlan::cuts
 };
 
 struct RowPart {
@@ -24,7 +24,7 @@ struct RowPart {
   std::vector<std::uint32_t> wanted;             // likewise
 };
 
-/// One part or two, none of them empty; `parts` is reused from step to step.
+/// One part or more, none of them empty: a cut that begins none is passed over. `parts` is reused from step to step.
 void cut_rows(const StepRows& rows, std::vector<RowPart>& parts);
 
 }  // namespace troupe::exec

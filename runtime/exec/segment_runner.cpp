@@ -1,10 +1,13 @@
 #include "runtime/exec/segment_runner.h"
 
+#include "runtime/plan/forward_plan.h"
+
 #include <algorithm>
 
 namespace troupe::exec {
 
 using Clock = std::chrono::steady_clock;
+static_assert(plan::kMostParts <= collective::Collective::kReduces);
 
 SegmentRunner::SegmentRunner(model::Model& model, kernels::Backend& backend, const base::ShardPlace& place, FaultHook fault_hook,
                              StepTrace* trace)
@@ -40,7 +43,11 @@ void SegmentRunner::begin(const StepRows& rows) {
   hidden_rows_ = hidden_.rows(rows.count);
   narrowed_rows_ = narrowed_.rows(rows.wanted.size());
   parts_.clear();
-  for (std::size_t i = 0; i < cut_.size(); ++i) parts_.push_back({&cut_[i], i, hidden_rows_.slice(cut_[i].first, cut_[i].count), false});
+  std::size_t wanted = 0;
+  for (std::size_t i = 0; i < cut_.size(); ++i) {
+    parts_.push_back({&cut_[i], i, wanted, hidden_rows_.slice(cut_[i].first, cut_[i].count), false});
+    wanted += cut_[i].wanted.size();
+  }
   reduced_.clear();
 }
 
@@ -76,8 +83,7 @@ void SegmentRunner::run_segment(Part& part, std::size_t segment, kernels::KvCach
 /// The residual stream of the part's wanted rows alone.
 kernels::Rows SegmentRunner::narrow(const Part& part) {
   const std::vector<std::uint32_t>& wanted = part.rows->wanted;
-  const std::size_t before = part.index == 0 ? 0 : cut_[0].wanted.size();
-  const kernels::Rows to = narrowed_rows_.slice(before, wanted.size());
+  const kernels::Rows to = narrowed_rows_.slice(part.wanted_before, wanted.size());
   backend_.synchronize();
   for (std::size_t i = 0; i < wanted.size(); ++i) std::copy_n(part.hidden.row(wanted[i]), to.width, to.row(i));
   return to;
@@ -100,7 +106,7 @@ collective::WireTimes SegmentRunner::end_step(StepNumber step) {
 
 std::string SegmentRunner::name_of(std::size_t segment, const Part& part) const {
   std::string name = segment % 2 == 0 ? "attention " : "mlp ";
-  if (parts_.size() > 1) name += part.index == 0 ? "A " : "B ";
+  if (parts_.size() > 1) name.append(1, static_cast<char>('A' + part.index)).append(1, ' ');
   return name + std::to_string(model_.slice().layers.first + segment / 2);
 }
 

@@ -1,9 +1,9 @@
 // SegmentRunner: takes the rows of one step through this rank's stage: embeds them or receives them from the stage before, runs the
 // segments, reduces each addend over the tensor ranks and adds it to the residual stream, and sends the rows on to the next stage. The one
 // place where a model meets communication.
-// A plan may cut its rows in two parts (ISO: Shi et al., arXiv 2409.11155): A1 B1 A2 B2 ... on the compute side, where the reduce of one
-// part is under way while the other is computed. B's attention needs A's K and V of its layer, and the order gives it; it never needs A's
-// reduce. One part is the same loop with nothing in between.
+// A plan may cut its rows in parts (ISO: Shi et al., arXiv 2409.11155, has two): A1 B1 A2 B2 ... on the compute side, where the reduce of
+// one part is under way while the others are computed. B's attention needs A's K and V of its layer, and the order gives it; it never
+// needs A's reduce. One part is the same loop with nothing in between.
 // Compute thread only. Polls the abort flag and the fault hook before every segment.
 // Invariants: the calls to the collective follow from the plan alone, so they are equal on all ranks; where rows are cut changes no bit;
 // behind the last reduce, all tensor ranks of the stage are past their last access to K and V of the step.
@@ -39,8 +39,9 @@ class SegmentRunner {
  private:
   struct Part {
     const RowPart* rows = nullptr;
-    std::size_t index = 0;  // 0: A, 1: B; the reduce it uses
-    kernels::Rows hidden;   // residual stream
+    std::size_t index = 0;          // 0: A, 1: B ...; the reduce it uses
+    std::size_t wanted_before = 0;  // wanted rows of the parts before
+    kernels::Rows hidden;           // residual stream
     bool reducing = false;
   };
   void begin(const StepRows& rows);

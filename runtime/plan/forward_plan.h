@@ -5,6 +5,7 @@
 #include "messages/ids.h"
 #include "runtime/plan/block_moves.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +15,7 @@ inline constexpr std::uint32_t kLastToken = 0xffffffff;     // a row's token: th
 inline constexpr std::uint32_t kNextPosition = 0xffffffff;  // a run's position: right behind what the sequence holds
 inline constexpr std::uint32_t kDraw = 0xffffffff;          // a sample's token: draw one; any other value: score that id
 inline constexpr std::uint8_t kNoLogprobs = 255;
+inline constexpr std::size_t kMostParts = 4;  // of a plan's rows that take turns
 
 /// Checked by the gateway; the sampler trusts the ranges. Defaults sample from the plain distribution.
 struct SamplingParameters {
@@ -73,9 +75,9 @@ struct ForwardPlan {
   std::vector<TokenId> tokens;  // one a row, run after run
   std::vector<Sample> samples;
   std::vector<BlockMove> copies;  // within the device, done before the step's rows
-  /// Rows [0, split) and [split, rows) are computed in turns, one's reduce under the other's compute (ISO); 0 = all rows at once. Any row
-  /// may begin the second part. Changes no bit of a result.
-  std::uint32_t split = 0;
+  /// Rows with which the second and further parts begin, ascending, fewer than kMostParts: parts are computed in turns, one's reduce under
+  /// the others' compute (ISO). Empty = all rows at once. Any row may begin a part. Changes no bit of a result.
+  std::vector<std::uint32_t> cuts;
   friend bool operator==(const ForwardPlan&, const ForwardPlan&) = default;
 };
 

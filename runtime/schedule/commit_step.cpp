@@ -44,13 +44,14 @@ void Scheduler::State::on_result(const plan::ForwardResult& result, TimePoint no
   busy_since_.reset();
   if (!in_flight_.empty()) busy_since_ = now;
   ++counters_.steps;
-  counters_.overlapped_steps += note.split > 0;
+  counters_.overlapped_steps += !note.overlap.cuts.empty();
   counters_.wire_us += result.wire_us;
   counters_.wait_us += result.wait_us;
   const double step_us = stage_us(note, result.compute_us);
   if (note.limit_us > 0 && step_us > note.limit_us) ++counters_.stall_overruns;
-  cost_.observe(note.load, step_us / note.share, note.at_limit);
-  overlap_.observe(note.runs, note.split, result.compute_us - std::min(result.compute_us, result.wait_us), result.wire_us);
+  cost_.observe(note.load, step_us / note.overlap.share, note.at_limit);
+  overlap_.observe(note.runs, note.overlap.cuts.size() + 1, result.compute_us - std::min(result.compute_us, result.wait_us),
+                   result.wire_us);
 
   commit_rows(note);
   const auto logprobs = split_logprobs(note.samples, result);

@@ -26,6 +26,11 @@ StepLoad StepLoad::with_decode(std::uint32_t position) const {
   return load;
 }
 
+StepLoad StepLoad::without(const StepLoad& first) const {
+  return {decode_rows - first.decode_rows, prefill_tokens - first.prefill_tokens, decode_context - first.decode_context,
+          prefill_context - first.prefill_context};
+}
+
 std::array<double, 5> StepLoad::terms() const {
   return {1.0, static_cast<double>(decode_rows), static_cast<double>(prefill_tokens), static_cast<double>(decode_context),
           static_cast<double>(prefill_context)};

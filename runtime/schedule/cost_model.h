@@ -19,6 +19,8 @@ struct StepLoad {
   /// With a chunk of `rows` positions from `position` on.
   StepLoad with_chunk(std::uint32_t position, std::uint32_t rows) const;
   StepLoad with_decode(std::uint32_t position) const;
+  /// Of the rows behind `first`, which it begins with.
+  StepLoad without(const StepLoad& first) const;
   /// One (the step itself) and the four above, as inputs of a fit.
   std::array<double, 5> terms() const;
 };

@@ -36,7 +36,9 @@ class LinearFit {
     return sum;
   }
 
-  void correct(const Vector& x, double measured_us) {
+  static constexpr double kNoise = 0.05;  // of a measured time, unless told otherwise
+
+  void correct(const Vector& x, double measured_us, double noise = kNoise) {
     Vector gain{};  // covariance times x, until divided by the variance
     double predicted_us = 0;
     for (std::size_t i = 0; i < kTerms; ++i) {
@@ -45,7 +47,7 @@ class LinearFit {
       covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_[i] * prior_[i]);  // never less sure than at the start
     }
     // Of the predicted time: noise of the measured one would give the lucky steps more weight.
-    double variance = kNoiseUs * kNoiseUs + kNoise * kNoise * predicted_us * predicted_us;
+    double variance = kNoiseUs * kNoiseUs + noise * noise * predicted_us * predicted_us;
     for (std::size_t i = 0; i < kTerms; ++i) {
       for (std::size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * x[j];
       variance += gain[i] * x[i];
@@ -60,7 +62,7 @@ class LinearFit {
 
  private:
   static constexpr double kDrift = 0.08, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
-  static constexpr double kNoise = 0.05, kNoiseUs = 100.0;     // of a step's time
+  static constexpr double kNoiseUs = 100.0;                    // of a step's time, however short
   static constexpr double kOutlier = 4.0;                      // standard deviations; a step beyond is one that something held up
 
   Vector prior_, costs_;

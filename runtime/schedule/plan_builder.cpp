@@ -78,9 +78,9 @@ void PlanBuilder::draw(Sequence& sequence) {
   name(sequence);
 }
 
-void PlanBuilder::overlap(std::uint32_t split, double share) {
-  plan_.split = note_.split = split;
-  note_.share = share;
+void PlanBuilder::overlap(OverlapChoice choice) {
+  plan_.cuts = choice.cuts;
+  note_.overlap = std::move(choice);
 }
 
 }  // namespace troupe::schedule

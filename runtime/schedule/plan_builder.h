@@ -21,6 +21,11 @@ struct PlannedSample {
   std::uint32_t score_position = kNone32;  // kNone32 = a draw
   std::uint8_t top_logprobs = plan::kNoLogprobs;
 };
+/// How a plan's rows are computed.
+struct OverlapChoice {
+  std::vector<std::uint32_t> cuts;  // ForwardPlan::cuts
+  double share = 1;                 // predicted time, of that of the same rows all at once; <= 1
+};
 /// A plan without a result yet.
 struct PlanInFlight {
   StepNumber step;
@@ -28,11 +33,10 @@ struct PlanInFlight {
   std::vector<PlannedSample> samples;
   std::vector<LockId> tail_locks;  // of copies in this plan; released with its result
   StepLoad load;
-  double limit_us = 0;      // stall budget that bound it; 0 = none
-  bool at_limit = false;    // the stall budget cut a chunk of it
-  double ahead_us = 0;      // predicted time in one stage of the longest plan in flight when this one was sent
-  std::uint32_t split = 0;  // as in the plan
-  double share = 1;         // OverlapChoice::share
+  double limit_us = 0;    // stall budget that bound it; 0 = none
+  bool at_limit = false;  // the stall budget cut a chunk of it
+  double ahead_us = 0;    // predicted time in one stage of the longest plan in flight when this one was sent
+  OverlapChoice overlap;
 };
 
 class PlanBuilder {
@@ -49,8 +53,8 @@ class PlanBuilder {
   /// A draw for `sequence` at the last row added.
   void draw(Sequence& sequence);
 
-  /// Computed in two parts, of which the second begins at row `split`; `share` of the time of the same rows all at once.
-  void overlap(std::uint32_t split, double share);
+  /// Computed in parts that take turns.
+  void overlap(OverlapChoice choice);
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(plan_.tokens.size()); }
   StepNumber step() const { return plan_.step; }

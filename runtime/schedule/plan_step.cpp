@@ -31,10 +31,9 @@ bool Scheduler::State::plan_one(TimePoint now) {
   const bool stream_waits = stages_ == 1 ? builder.rows() > 0 : streams() > 0;  // with stages, a plan delays those without a row in it, too
   if (stream_waits) builder.note().limit_us = stall_limit_us();
   plan_prefill(builder);
-  const OverlapChoice overlap = overlap_.choose(builder.note().runs);
-  builder.overlap(overlap.split, overlap.share);
+  builder.overlap(overlap_.choose(builder.note().runs));
   for (const PlanInFlight& ahead : in_flight_)
-    builder.note().ahead_us = std::max(builder.note().ahead_us, cost_.predict_us(ahead.load) * ahead.share);
+    builder.note().ahead_us = std::max(builder.note().ahead_us, cost_.predict_us(ahead.load) * ahead.overlap.share);
   prefill_starved_ = prefill && builder.note().load.prefill_tokens == 0;
   last_step_ = builder.step();
   in_flight_.push_back(std::move(builder.note()));

@@ -53,7 +53,7 @@ TEST_CASE("ForwardPlan") {
   p.tokens = {plan::kLastToken, 5, 6};
   p.samples = {{0, SequenceSlot{4}, plan::kDraw, 5, 0}, {2, SequenceSlot{1}, 77, plan::kNoLogprobs, 1}};
   p.copies = {{1, 2, 31, Tier::kDevice, Tier::kDevice}};
-  p.split = 2;
+  p.cuts = {1, 2};
   CHECK(wire::decode(*wire::encode(p)) == p);
   CHECK(wire::decode(*wire::encode(plan::ForwardPlan{})) == plan::ForwardPlan{});
 }

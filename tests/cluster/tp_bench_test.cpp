@@ -29,20 +29,19 @@ using namespace troupe::cluster::bench;
 namespace {
 
 /// The same schedule as a graph: tasks with durations and what each waits for; time of its longest path, by relaxing until nothing moves.
-double longest_path(const std::vector<SegmentTimes>& plan, double share) {
+double longest_path(const std::vector<SegmentTimes>& plan, const std::vector<double>& shares) {
   struct Task {
     double seconds;
     std::vector<std::size_t> after;
   };
   std::vector<Task> tasks;
-  std::vector<std::size_t> core, wire;            // in the order of each resource
-  std::vector<std::vector<std::size_t>> part(2);  // in the order of each part
+  std::vector<std::size_t> core, wire;                        // in the order of each resource
+  std::vector<std::vector<std::size_t>> part(shares.size());  // in the order of each part
   for (const SegmentTimes& segment : plan)
-    for (std::size_t p = 0; p < 2; ++p) {
-      const double times = p == 0 ? share : 1 - share;
+    for (std::size_t p = 0; p < shares.size(); ++p) {
       for (const bool on_wire : {false, true}) {
         if (on_wire && segment.wire == 0) continue;
-        Task task{times * (on_wire ? segment.wire : segment.compute), {}};
+        Task task{shares[p] * (on_wire ? segment.wire : segment.compute), {}};
         auto& resource = on_wire ? wire : core;
         if (!resource.empty()) task.after.push_back(resource.back());
         if (!part[p].empty()) task.after.push_back(part[p].back());
@@ -77,24 +76,34 @@ TEST_CASE("overlap bound: the list schedule is the longest path of its graph") {
   for (int round = 0; round < 200; ++round) {
     std::vector<SegmentTimes> plan(1 + random() % 8);
     for (SegmentTimes& segment : plan) segment = {seconds(random), random() % 4 == 0 ? 0 : seconds(random)};
-    const double share = seconds(random);
-    CHECK(overlapped_time(plan, share) == Approx(longest_path(plan, share)));
-    double best = plain_time(plan);
-    for (int step = 0; step <= 64; ++step) best = std::min(best, longest_path(plan, step / 64.0));
-    CHECK(overlap_bound(plan) == Approx(best));
-    CHECK(overlap_bound(plan) <= plain_time(plan));
+    std::vector<double> shares(1 + random() % 4);
+    for (double& share : shares) share = seconds(random);
+    CHECK(overlapped_time(plan, shares) == Approx(longest_path(plan, shares)));
+    double best = plain_time(plan), best_of_two = best;
+    for (int step = 0; step <= 64; ++step) {
+      const double first = step / 64.0;
+      best_of_two = std::min(best_of_two, longest_path(plan, {first, 1 - first}));
+      best = std::min(best, longest_path(plan, {first / 2, first / 2, 1 - first}));
+    }
+    CHECK(overlap_bound(plan, 2) <= 1.02 * best_of_two);
+    CHECK(overlap_bound(plan, 2) >= 0.98 * best_of_two);
+    CHECK(overlap_bound(plan, 3) <= overlap_bound(plan, 2));
+    CHECK(overlap_bound(plan, 4) <= 1.05 * best);
+    CHECK(overlap_bound(plan, 2) <= plain_time(plan));
   }
 }
 
 TEST_CASE("overlap bound: equal compute and wire leave only what fills and drains") {
   const std::vector<SegmentTimes> plan(10, SegmentTimes{1, 1});
   CHECK(plain_time(plan) == Approx(20));
-  CHECK(overlapped_time(plan, 0.5) == Approx(10.5));  // the first half compute before, or the last half reduce behind
+  const std::vector<double> halves(2, 0.5), quarters(4, 0.25);
+  CHECK(overlapped_time(plan, halves) == Approx(10.5));  // the first half compute before, or the last half reduce behind
+  CHECK(overlapped_time(plan, quarters) == Approx(10.25));
   const std::vector<SegmentTimes> no_wire(10, SegmentTimes{1, 0});
-  CHECK(overlap_bound(no_wire) == Approx(10));
+  CHECK(overlap_bound(no_wire, 4) == Approx(10));
   const std::vector<SegmentTimes> wire_bound(10, SegmentTimes{0.5, 1});
-  CHECK(overlapped_time(wire_bound, 0.5) == Approx(10.25));
-  CHECK(overlap_bound({}) == 0);
+  CHECK(overlapped_time(wire_bound, halves) == Approx(10.25));
+  CHECK(overlap_bound({}, 4) == 0);
 }
 
 TEST_CASE("shaped link: commands are the same words at both ends, and name nothing outside its prefix") {
@@ -220,17 +229,17 @@ TEST_CASE("wire trace: files of ranks are read, cut by time and put together") {
 }
 
 TEST_CASE("overlap picture: lanes of both ranks, well-formed and small") {
-  std::vector<TraceSpan> split;
+  std::vector<TraceSpan> overlapped;
   for (const std::uint32_t rank : {0U, 1U}) {
     double at = 0;
     for (int layer = 0; layer < 30; ++layer)
       for (const char* part : {"attention A ", "attention B ", "mlp A ", "mlp B "}) {
-        split.push_back(span(part + std::to_string(layer), rank, false, at, at + 1));
-        split.push_back(span(part + std::to_string(layer), rank, true, at + 1, at + 2));
+        overlapped.push_back(span(part + std::to_string(layer), rank, false, at, at + 1));
+        overlapped.push_back(span(part + std::to_string(layer), rank, true, at + 1, at + 2));
         at += 1;
       }
   }
-  const std::string picture = overlap_picture(plain_step(), split);
+  const std::string picture = overlap_picture(plain_step(), overlapped);
   CHECK(picture.size() < 60'000);
   for (const char* word : {"rank 0 core", "rank 1 wire", "attn A", "mlp B", "mlp 0, 3000.0 ms", "attention B 14"})
     CHECK(picture.find(word) != std::string::npos);

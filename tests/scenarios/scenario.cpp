@@ -230,7 +230,7 @@ std::string Scenario::describe(const plan::ForwardPlan& plan) {
       ++scores[name_of(sample.sequence)];
   }
   for (const auto& [name, count] : scores) parts.push_back("score " + name + " " + std::to_string(count));
-  if (plan.split > 0) parts.push_back("split " + std::to_string(plan.split));
+  for (const std::uint32_t cut : plan.cuts) parts.push_back("cut " + std::to_string(cut));
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : " | ") + part;
   return text;

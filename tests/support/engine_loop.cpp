@@ -105,7 +105,7 @@ void EngineLoop::pump() {
     more = !out.matches.empty() || !out.leases.empty();
     wake_at_ = out.wake_at;
     for (auto& plan : out.plans) {
-      if (options_.split) plan.split = options_.split(plan);
+      if (options_.cuts) plan.cuts = options_.cuts(plan);
       group_.post(plan);
       in_flight_.push_back(plan.tokens.size());
     }

@@ -22,8 +22,8 @@ struct LoopOptions {
   std::uint32_t token_budget = 512, min_chunk = 32, max_sequences = 64;
   std::string policy = "fcfs";
   bool poison = true;  // fills every unwritten slot with 0xff
-  /// Where a plan's rows are cut in two (ForwardPlan::split). Empty: where the scheduler says.
-  std::function<std::uint32_t(const plan::ForwardPlan& plan)> split;
+  /// Where a plan's rows are cut in parts (ForwardPlan::cuts). Empty: where the scheduler says.
+  std::function<std::vector<std::uint32_t>(const plan::ForwardPlan& plan)> cuts;
 };
 
 struct LoopRequest {

@@ -12,11 +12,11 @@ using kernels::WireFormat;
 namespace {
 
 constexpr TokenId kVocabulary = 320;
-// Under a sanitizer one split is like another.
+// Under a sanitizer one cut is like another.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint32_t kSplitStep = 5;
+constexpr std::uint32_t kCutStep = 5;
 #else
-constexpr std::uint32_t kSplitStep = 1;
+constexpr std::uint32_t kCutStep = 1;
 #endif
 
 struct Layout {
@@ -98,13 +98,17 @@ TEST_CASE("Ranks: forked at every offset in a block", "[parallel][many]") {
 TEST_CASE("Ranks: overlapped or not, and wherever the rows are cut", "[parallel]") {
   for_all([](test::LoadedModel& model) {
     const test::EqualityCase c = test::make_case(model, kernels::KvFormat::kInt8, test::varied_requests(4, 40, 3, kVocabulary));
-    // Plans of several runs, prompts in chunks and rows of decoding beside them; each of their rows begins the second part once.
-    for (std::uint32_t split = 0; split < 24; split += kSplitStep) {
-      CAPTURE(split);
+    // Plans of several runs, prompts in chunks and rows of decoding beside them; each of their rows begins the second part once, and some
+    // begin the third and the fourth.
+    for (std::uint32_t cut = 0; cut < 24; cut += kCutStep) {
+      CAPTURE(cut);
       test::LoopOptions options;
       options.token_budget = 24;
-      options.split = [split](const plan::ForwardPlan& plan) {
-        return plan.tokens.size() > 1 ? split % static_cast<std::uint32_t>(plan.tokens.size()) : 0;
+      options.cuts = [cut](const plan::ForwardPlan& plan) {
+        const auto rows = static_cast<std::uint32_t>(plan.tokens.size());
+        std::vector<std::uint32_t> cuts;
+        for (std::uint32_t at = cut % rows; at > 0 && at < rows && cuts.size() < 1 + cut % 3; at += 1 + cut % 5) cuts.push_back(at);
+        return cuts;
       };
       test::EngineLoop loop(model, options);
       std::vector<RequestId> ids;

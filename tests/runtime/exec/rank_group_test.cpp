@@ -98,7 +98,7 @@ class Engines {
   std::string failure_;
 };
 
-plan::ForwardPlan first_plan(std::uint32_t epoch, std::uint32_t split = 0) {
+plan::ForwardPlan first_plan(std::uint32_t epoch, std::uint32_t cut = 0) {
   plan::ForwardPlan plan;
   plan.epoch = {epoch};
   plan.step = {1};
@@ -109,7 +109,7 @@ plan::ForwardPlan first_plan(std::uint32_t epoch, std::uint32_t split = 0) {
   plan.runs = {{{0}, 0, 40, 0}};
   for (TokenId token = 0; token < 40; ++token) plan.tokens.push_back(20 + token * 3);
   plan.samples = {{39, {0}, plan::kDraw, 0, 0}};
-  plan.split = split;
+  if (cut > 0) plan.cuts = {cut};
   return plan;
 }
 

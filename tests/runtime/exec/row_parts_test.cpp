@@ -1,6 +1,10 @@
 #include "runtime/exec/row_parts.h"
 
+#include "runtime/plan/forward_plan.h"
+
 #include <catch2/catch.hpp>
+
+#include <set>
 
 using namespace troupe;
 
@@ -9,15 +13,28 @@ TEST_CASE("Rows are cut at any row, with their runs and what is wanted of them",
   const kernels::SequenceRows runs[] = {{0, 1, 70, blocks}, {1, 1, 5, blocks}, {2, 6, 32, blocks}};
   const std::uint32_t wanted[] = {0, 1, 4, 7};
   std::vector<exec::RowPart> parts;
-  for (std::size_t split = 0; split <= 9; ++split) {
-    CAPTURE(split);
-    exec::cut_rows({runs, 8, wanted, split}, parts);
-    REQUIRE(parts.size() == (split > 0 && split < 8 ? 2 : 1));
+  // Every list of up to three cuts, those that begin no part among them.
+  std::vector<std::vector<std::uint32_t>> lists{{}};
+  for (std::size_t i = 0; i < lists.size(); ++i)
+    for (std::uint32_t cut = 0; cut <= 9 && lists[i].size() < 3; ++cut) {
+      lists.push_back(lists[i]);
+      lists.back().push_back(cut);
+    }
+  REQUIRE(lists.size() == 1111);
+  lists.push_back({1, 2, 3, 4, 5});  // more than there may be
+  for (const std::vector<std::uint32_t>& cuts : lists) {
+    CAPTURE(cuts);
+    std::set<std::size_t> begins{0};
+    for (const std::uint32_t cut : cuts)
+      if (cut > *begins.rbegin() && cut < 8 && begins.size() < plan::kMostParts) begins.insert(cut);
+    exec::cut_rows({runs, 8, wanted, cuts}, parts);
+    REQUIRE(parts.size() == begins.size());
     // Put together again, they say of each row what the whole says: its position, its table, whether it is wanted.
     std::vector<std::uint32_t> positions, rows;
     std::size_t first = 0;
     for (const exec::RowPart& part : parts) {
       CHECK(part.first == first);
+      CHECK(begins.contains(part.first));
       CHECK(part.count > 0);
       std::size_t next = 0;
       for (const kernels::SequenceRows& run : part.sequences) {

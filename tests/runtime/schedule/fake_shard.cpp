@@ -138,7 +138,13 @@ void FakeShard::apply_deltas(Table& slots, const plan::ForwardPlan& plan, bool c
 
 /// What only ranks that work together notice.
 void FakeShard::check_group(const plan::ForwardPlan& plan) const {
-  check(plan.split == 0 || (ranks > 1 && plan.split < plan.tokens.size()), "split at row", plan.split);
+  check(plan.cuts.empty() || ranks > 1, "cuts of one rank's rows:", plan.cuts.size());
+  check(plan.cuts.size() < plan::kMostParts, "cuts of a plan:", plan.cuts.size());
+  std::uint32_t first = 0;
+  for (const std::uint32_t cut : plan.cuts) {
+    check(cut > first && cut < plan.tokens.size(), "cut at row", cut);
+    first = cut;
+  }
   if (stages == 1) return;
   // The first stage would stand still until the last one has drawn it.
   check(std::find(plan.tokens.begin(), plan.tokens.end(), plan::kLastToken) == plan.tokens.end(), "a row whose token is not yet drawn");
@@ -222,8 +228,10 @@ void FakeShard::take_time(const plan::ForwardPlan& plan, plan::ForwardResult& re
   result.wire_us = wire_row_us * rows;
   result.compute_us = compute + result.wire_us;
   result.wait_us = result.wire_us;
-  if (plan.split == 0) return;
-  const std::uint32_t parts = compute * 103 / 100 + step_us;  // two, with a tenth of the shorter lane for their beginning and end
+  if (plan.cuts.empty()) return;
+  const auto cuts = static_cast<std::uint32_t>(plan.cuts.size());
+  // Each reads the weights; with a tenth of the shorter lane for their beginning and end.
+  const std::uint32_t parts = compute * (100 + 2 * cuts) / 100 + step_us * cuts;
   result.compute_us = std::max(parts, result.wire_us) + std::min(parts, result.wire_us) / 10;
   result.wait_us = result.compute_us - parts;
 }

@@ -66,7 +66,7 @@ class FakeShard {
   void fail_next_draw() { fail_draw_ = true; }
   std::uint32_t step_us = 500, row_us = 20;
   std::uint32_t stages = 1, ranks = 1;  // of the group that this shard stands for
-  std::uint32_t wire_row_us = 0;        // of reduces: after the compute, or under it where the plan is split
+  std::uint32_t wire_row_us = 0;        // of reduces: after the compute, or under it where the plan is cut
 
  private:
   struct Slot {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace troupe::schedule {
@@ -19,40 +21,45 @@ struct Group {
   double wire_us = 100, reduce_us = 60;                     // a row, all reduces; a reduce
   std::uint32_t reduces = 12;
   double attention_work = 0.25;  // of a layer's products
-  double split_cost = 0.04;      // of compute
+  double part_us = 700;          // of compute, a part more
 
-  double compute_us(double first, double rows, bool attention) const {
-    const double products = (base_us + row_us * rows) * (attention ? attention_work : 1 - attention_work);
+  double compute_us(double first, double rows, bool attention, std::size_t parts) const {
+    const auto shared_by = static_cast<double>(parts);
+    const double products =
+        ((base_us + part_us * (shared_by - 1)) / shared_by + row_us * rows) * (attention ? attention_work : 1 - attention_work);
     return (products + (attention ? position_us * rows * (first + rows / 2) : 0)) / (reduces / 2.0);
   }
-  /// A chunk from `position` on; both lanes written as events.
-  double step_us(double position, double rows, double split) const {
+  /// A chunk from `position` on, in parts of these rows; both lanes written as events.
+  double step_us(double position, const std::vector<double>& parts) const {
     const auto reduce = [this](double part) { return reduce_us + wire_us * part / reduces; };
-    double core = 0, wire = 0, a_done = 0, b_done = 0;
+    std::vector<double> done(parts.size(), 0.0);
+    double core = 0, wire = 0;
     for (std::uint32_t i = 0; i < reduces; ++i) {
-      const bool attention = i % 2 == 0;
-      if (split == 0) {
-        core += compute_us(position, rows, attention) + reduce(rows);
-        continue;
+      double first = position;
+      for (std::size_t p = 0; p < parts.size(); first += parts[p++]) {
+        core = std::max(core, done[p]) + compute_us(first, parts[p], i % 2 == 0, parts.size());
+        done[p] = wire = std::max(core, wire) + reduce(parts[p]);
       }
-      core = std::max(core, a_done) + compute_us(position, split, attention) * (1 + split_cost);
-      a_done = wire = std::max(core, wire) + reduce(split);
-      core = std::max(core, b_done) + compute_us(position + split, rows - split, attention) * (1 + split_cost);
-      b_done = wire = std::max(core, wire) + reduce(rows - split);
     }
-    return std::max(core, wire);
+    return wire;
   }
+  /// In two parts, of any size.
   double best_us(double position, std::uint32_t rows) const {
-    double best = step_us(position, rows, 0);
-    for (std::uint32_t split = 1; split < rows; ++split) best = std::min(best, step_us(position, rows, split));
+    double best = step_us(position, {double(rows)});
+    for (std::uint32_t cut = 1; cut < rows; ++cut) best = std::min(best, step_us(position, {double(cut), double(rows - cut)}));
     return best;
   }
-  double busy_us(double position, double rows, double split) const {
-    const auto both = [&](double first, double part) { return compute_us(first, part, true) + compute_us(first, part, false); };
-    if (split == 0) return both(position, rows) * reduces / 2;
-    return (both(position, split) + both(position + split, rows - split)) * (1 + split_cost) * reduces / 2;
+  double busy_us(double position, const std::vector<double>& parts) const {
+    double sum = 0;
+    for (const double rows : parts) {
+      sum += (compute_us(position, rows, true, parts.size()) + compute_us(position, rows, false, parts.size())) * reduces / 2;
+      position += rows;
+    }
+    return sum;
   }
-  double busy_wire_us(double rows, double split) const { return reduces * (split > 0 ? 2 : 1) * reduce_us + wire_us * rows; }
+  double busy_wire_us(const std::vector<double>& parts) const {
+    return reduces * static_cast<double>(parts.size()) * reduce_us + wire_us * std::accumulate(parts.begin(), parts.end(), 0.0);
+  }
   GroupSpeed speed() const { return {row_us, wire_us, reduce_us, reduces, 2048}; }
 };
 
@@ -62,6 +69,14 @@ Runs streams(std::uint32_t count, std::uint32_t position) {
   for (std::uint32_t i = 0; i < count; ++i) runs.push_back({10 + i, position, 1, true});
   return runs;
 }
+/// Rows of each part.
+std::vector<double> parts_of(const std::vector<std::uint32_t>& cuts, std::uint32_t rows) {
+  std::vector<double> parts;
+  std::uint32_t first = 0;
+  for (const std::uint32_t cut : cuts) parts.push_back(cut - std::exchange(first, cut));
+  parts.push_back(rows - first);
+  return parts;
+}
 OverlapPolicy policy_of(const Group& group, OverlapMode mode = OverlapMode::kAuto) {
   OverlapPolicy policy(mode);
   policy.enter_group(2, group.speed());
@@ -70,12 +85,13 @@ OverlapPolicy policy_of(const Group& group, OverlapMode mode = OverlapMode::kAut
 /// What the group does with these rows, told as results tell it.
 void run(OverlapPolicy& policy, const Group& group, std::uint32_t position, std::uint32_t rows, double noise = 1) {
   const Runs runs = chunk(position, rows);
-  const std::uint32_t split = policy.choose(runs).split;
-  policy.observe(runs, split, group.busy_us(position, rows, split) * noise, group.busy_wire_us(rows, split) * noise);
+  const std::vector<double> parts = parts_of(policy.choose(runs).cuts, rows);
+  policy.observe(runs, parts.size(), group.busy_us(position, parts) * noise, group.busy_wire_us(parts) * noise);
 }
 }  // namespace
 
-TEST_CASE("overlap is near the best split, whatever the wire and the compute are to each other") {
+TEST_CASE("overlap is near the best of two parts or better, whatever the wire and the compute are to each other") {
+  int more = 0;  // where more than two parts beat the best two
   for (double ratio : {0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.3, 2.0, 4.0, 10.0})
     for (std::uint32_t reduces : {4U, 12U, 60U})
       for (std::uint32_t rows : {64U, 128U, 512U, 2048U})
@@ -87,17 +103,18 @@ TEST_CASE("overlap is near the best split, whatever the wire and the compute are
           OverlapPolicy policy = policy_of(group);
           for (int i = 0; i < 12; ++i) run(policy, group, i % 4 * 512, 32 + i % 3 * 240);
           const OverlapChoice choice = policy.choose(chunk(position, rows));
-          INFO("wire/compute " << ratio << ", reduces " << reduces << ", rows " << rows << " from " << position << ", split "
-                               << choice.split);
-          const double chosen = group.step_us(position, rows, choice.split), best = group.best_us(position, rows);
-          CHECK(chosen <= 1.03 * best);
-          CHECK(chosen <= 1.002 * group.step_us(position, rows, 0));  // never much worse than doing nothing
+          CAPTURE(ratio, reduces, rows, position, choice.cuts);
+          const double chosen = group.step_us(position, parts_of(choice.cuts, rows));
+          CHECK(chosen <= 1.05 * group.best_us(position, rows));
+          CHECK(chosen <= 1.002 * group.step_us(position, {double(rows)}));  // never much worse than doing nothing
+          more += choice.cuts.size() > 1 && chosen < group.best_us(position, rows);
         }
+  CHECK(more > 50);
 }
 
-TEST_CASE("what is predicted to gain nothing is not split, and what is split is predicted to gain") {
+TEST_CASE("what is predicted to gain nothing is not cut, and what is cut is predicted to gain") {
   std::mt19937 random(7);
-  int split = 0, whole = 0;
+  int cut = 0, whole = 0;
   for (int i = 0; i < 3000; ++i) {
     Group group;
     group.wire_us = group.row_us * std::pow(10.0, random() % 300 / 100.0 - 2);
@@ -110,86 +127,109 @@ TEST_CASE("what is predicted to gain nothing is not split, and what is split is 
     for (const PlannedRun& run : runs) rows += run.rows;
     if (rows == 0) continue;
     const OverlapChoice choice = policy.choose(runs);
-    (choice.split > 0 ? split : whole)++;
-    if (choice.split == 0) {
+    (choice.cuts.empty() ? whole : cut)++;
+    if (choice.cuts.empty()) {
       CHECK(choice.share == 1.0);
       continue;
     }
-    CHECK(choice.split >= OverlapPolicy::kLeastPart);
-    CHECK(rows - choice.split >= OverlapPolicy::kLeastPart);
-    CHECK(choice.share <= 1 - OverlapPolicy::kLeastGain);
-    CHECK(policy.predict_us(runs, choice.split) <= (1 - OverlapPolicy::kLeastGain) * policy.predict_us(runs, 0));
+    CHECK(choice.cuts.size() < plan::kMostParts);
+    for (const double part : parts_of(choice.cuts, rows)) CHECK(part >= OverlapPolicy::kLeastPart);
+    CHECK(choice.share <= 1 - OverlapPolicy::kFirstGain);
+    CHECK(policy.predict_us(runs, choice.cuts) <= (1 - OverlapPolicy::kFirstGain) * policy.predict_us(runs, {}));
   }
-  CHECK(split > 300);
+  CHECK(cut > 300);
   CHECK(whole > 300);
 }
 
-TEST_CASE("the balanced split leaves both parts the same time, with attention that grows") {
+TEST_CASE("cuts leave each part its share of the compute, with attention that grows") {
   for (double position_us : {0.0, 0.02, 0.1, 0.5})
-    for (std::uint32_t rows : {64U, 512U, 2048U}) {
-      Group group;
-      group.base_us = 16 * group.row_us;  // as the policy believes before it has seen a step
-      group.position_us = position_us;
-      OverlapPolicy policy = policy_of(group);
-      for (int i = 0; i < 60; ++i) {
-        const std::uint32_t position = i % 6 * 700;
-        policy.observe(chunk(position, 100 + i % 5 * 300), 0, group.busy_us(position, 100 + i % 5 * 300, 0), group.busy_wire_us(100, 0));
-      }
-      std::uint32_t best = 1;
-      const auto apart = [&](std::uint32_t split) {
-        const auto both = [&](double first, double part) {
-          return group.compute_us(first, part, true) + group.compute_us(first, part, false);
-        };
-        return std::abs(both(0, split) - both(split, rows - split));
-      };
-      for (std::uint32_t split = 2; split < rows; ++split)
-        if (apart(split) < apart(best)) best = split;
-      const std::uint32_t found = policy.balanced_split(chunk(0, rows));
-      INFO("a position costs " << position_us << " us, rows " << rows << ": " << found << ", best " << best);
-      CHECK(std::abs(static_cast<double>(found) - best) <= 2 + rows * 0.004);
-      CHECK(found >= rows / 2);
-    }
+    for (std::uint32_t rows : {64U, 512U, 2048U})
+      for (std::size_t parts : {2U, 3U, 4U})
+        for (double growth : {0.7, 1.0, 1.5}) {
+          Group group;
+          group.base_us = 16 * group.row_us;  // as the policy believes before it has seen a step
+          group.position_us = position_us;
+          OverlapPolicy policy = policy_of(group);
+          for (int i = 0; i < 60; ++i) {
+            const std::uint32_t position = i % 6 * 700, seen = 100 + i % 5 * 300;
+            policy.observe(chunk(position, seen), 1, group.busy_us(position, {double(seen)}), group.busy_wire_us({double(seen)}));
+          }
+          const std::vector<std::uint32_t> cuts = policy.cuts_of(chunk(0, rows), parts, growth, 1);
+          CAPTURE(position_us, rows, parts, growth, cuts);
+          REQUIRE(cuts.size() == parts - 1);
+          const auto cost = [&](double first, double count) {  // without what a part costs whatever its rows
+            return group.row_us * count + group.position_us * count * (first + count / 2) * group.reduces / 2 / (group.reduces / 2.0);
+          };
+          double first = 0, before = 0;
+          for (const double part : parts_of(cuts, rows)) {
+            const double own = cost(first, part), row = cost(first, part + 1) - own;
+            if (before > 0) CHECK(std::abs(own - growth * before) <= 2.5 * row + 0.03 * own);
+            before = own;
+            first += part;
+          }
+        }
+  CHECK(policy_of(Group{}).cuts_of(chunk(0, 2), 4, 1, 1) == std::vector<std::uint32_t>{1});
+  CHECK(policy_of(Group{}).cuts_of(chunk(0, 1), 4, 1, 1).empty());
 }
 
-TEST_CASE("streams alone are never split, and count in front of a chunk") {
+TEST_CASE("streams alone are never cut, and count in front of a chunk") {
   Group group;
   group.wire_us = group.row_us;
   const OverlapPolicy policy = policy_of(group);
-  CHECK(policy.choose(streams(200, 500)).split == 0);
+  CHECK(policy.choose(streams(200, 500)).cuts.empty());
   Runs runs = streams(40, 3000);
   runs.push_back({1, 0, 200, false});
   const OverlapChoice choice = policy.choose(runs);
-  CHECK(choice.split > 32);
-  CHECK(choice.split < 208);
+  REQUIRE(!choice.cuts.empty());
+  CHECK(choice.cuts.front() > 40);
+  CHECK(choice.cuts.back() < 208);
 }
 
-TEST_CASE("a fast link, one rank, a group that measured nothing, and `off`: never split") {
+TEST_CASE("a fast link, one rank, a group that measured nothing, and `off`: never cut") {
   Group slow, fast;
   slow.wire_us = slow.row_us;
   fast.wire_us = 0.02 * fast.row_us;
   fast.reduce_us = 5;
-  CHECK(policy_of(slow).choose(chunk(0, 512)).split > 0);
-  CHECK(policy_of(fast).choose(chunk(0, 2048)).split == 0);
-  CHECK(policy_of(slow, OverlapMode::kOff).choose(chunk(0, 512)).split == 0);
+  CHECK(policy_of(slow).choose(chunk(0, 512)).cuts.size() > 0);
+  CHECK(policy_of(fast).choose(chunk(0, 2048)).cuts.empty());
+  CHECK(policy_of(slow, OverlapMode::kOff).choose(chunk(0, 512)).cuts.empty());
   OverlapPolicy alone(OverlapMode::kAlways);
   alone.enter_group(1, slow.speed());
-  CHECK(alone.choose(chunk(0, 512)).split == 0);
+  CHECK(alone.choose(chunk(0, 512)).cuts.empty());
   OverlapPolicy unmeasured(OverlapMode::kAuto);
   unmeasured.enter_group(2, {});
-  unmeasured.observe(chunk(0, 512), 0, 1000, 1000);
-  CHECK(unmeasured.choose(chunk(0, 512)).split == 0);
+  unmeasured.observe(chunk(0, 512), 1, 1000, 1000);
+  CHECK(unmeasured.choose(chunk(0, 512)).cuts.empty());
 }
 
-TEST_CASE("`always` splits whatever has two rows, measured or not") {
+TEST_CASE("`always` cuts whatever has two rows, measured or not") {
   OverlapPolicy policy(OverlapMode::kAlways);
   policy.enter_group(2, {});
-  CHECK(policy.choose(chunk(0, 1)).split == 0);
-  CHECK(policy.choose(chunk(0, 2)).split == 1);
-  CHECK(policy.choose(streams(2, 100)).split == 1);
-  const std::uint32_t middle = policy.choose(chunk(0, 100)).split;
+  CHECK(policy.choose(chunk(0, 1)).cuts.empty());
+  CHECK(policy.choose(chunk(0, 2)).cuts == std::vector<std::uint32_t>{1});
+  CHECK(policy.choose(streams(2, 100)).cuts == std::vector<std::uint32_t>{1});
+  REQUIRE(policy.choose(chunk(0, 100)).cuts.size() == 1);
+  const std::uint32_t middle = policy.choose(chunk(0, 100)).cuts[0];
   CHECK(middle >= 50);
   CHECK(middle < 60);
   CHECK(policy.choose(chunk(0, 100)).share == 1.0);
+}
+
+TEST_CASE("a small gain is taken once results have told that it is there") {
+  Group group;
+  group.base_us = 16 * group.row_us;
+  group.wire_us = 0.09 * group.row_us;
+  group.reduce_us = 5;
+  group.part_us = 4 * group.row_us;
+  OverlapPolicy policy = policy_of(group);
+  CHECK(policy.choose(chunk(0, 2048)).cuts.empty());
+  for (int i = 0; i < OverlapPolicy::kFirstSteps - 1; ++i)
+    policy.observe(streams(3, 100), 1, 2000, group.busy_wire_us({3}));  // says nothing of prompts
+  CHECK(policy.choose(chunk(0, 2048)).cuts.empty());
+  for (int i = 0; i < OverlapPolicy::kFirstSteps; ++i) run(policy, group, 0, 2048);
+  CHECK(!policy.choose(chunk(0, 2048)).cuts.empty());
+  policy.enter_group(2, group.speed());
+  CHECK(policy.choose(chunk(0, 2048)).cuts.empty());
 }
 
 TEST_CASE("results correct what was measured at the start") {
@@ -197,12 +237,13 @@ TEST_CASE("results correct what was measured at the start") {
   told.wire_us = 0.01 * told.row_us;  // measured on an idle link
   real.wire_us = real.row_us;
   OverlapPolicy policy = policy_of(told);
-  CHECK(policy.choose(chunk(0, 512)).split == 0);
+  CHECK(policy.choose(chunk(0, 512)).cuts.empty());
   std::mt19937 random(3);
   int steps = 0;
-  for (; steps < 400 && policy.choose(chunk(0, 512)).split == 0; ++steps) run(policy, real, 0, 512, (95 + random() % 11) / 100.0);
+  for (; steps < 400 && policy.choose(chunk(0, 512)).cuts.empty(); ++steps) run(policy, real, 0, 512, (95 + random() % 11) / 100.0);
   CHECK(steps < 100);
-  for (steps = 0; steps < 400 && policy.choose(chunk(0, 512)).split > 0; ++steps) run(policy, told, 0, 512, (95 + random() % 11) / 100.0);
+  for (steps = 0; steps < 400 && !policy.choose(chunk(0, 512)).cuts.empty(); ++steps)
+    run(policy, told, 0, 512, (95 + random() % 11) / 100.0);
   CHECK(steps < 100);
 }
 
@@ -213,7 +254,7 @@ TEST_CASE("numbers that no measurement gives are borne") {
       OverlapPolicy policy(OverlapMode::kAuto);
       policy.enter_group(2, {number, number, number, reduces, 0xffffffffU});
       const OverlapChoice choice = policy.choose(chunk(0, 512));
-      CHECK(choice.split < 512);
+      for (const double part : parts_of(choice.cuts, 512)) CHECK(part >= OverlapPolicy::kLeastPart);
       CHECK(choice.share <= 1);
       CHECK(choice.share >= 0.3);
     }
