@@ -44,24 +44,22 @@ struct Company::State {
   caf::actor_system& system;
   std::shared_ptr<ActorContext> context = std::make_shared<ActorContext>();
   std::uint32_t replica = 0;
-  std::vector<std::shared_ptr<Compute>> computes;  // by rank; none where ranks are processes
+  std::shared_ptr<Compute> compute;  // of the rank in this process; null where ranks are processes
   caf::actor door;
   std::shared_ptr<RequestSessionDependencies> session = std::make_shared<RequestSessionDependencies>();
   caf::actor node_supervisor;
 };
 
 Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make_shared<State>(system)) {
-  TROUPE_CHECK(spec.metrics && spec.replica.tokenizer && spec.replica.chat_template &&
-               (spec.replica.make_engine || spec.replica.start_rank));
+  TROUPE_CHECK(spec.metrics && spec.replica.tokenizer && spec.replica.chat_template);
+  TROUPE_CHECK(spec.replica.start_rank || (spec.replica.make_engine && spec.replica.shape.ranks() == 1));
   auto& replica = spec.replica;
   auto context = state_->context;
   context->registry = std::make_shared<ActorRegistry>(spec.node, random_incarnation());
   context->metrics = spec.metrics;
   context->tap = spec.tap;
   state_->replica = replica.replica.value;
-  if (!replica.start_rank)
-    for (std::size_t rank = 0; rank < replica.shape.ranks(); ++rank)
-      state_->computes.push_back(spec.make_compute ? spec.make_compute() : std::make_shared<ComputeThread>());
+  if (!replica.start_rank) state_->compute = spec.compute ? spec.compute : std::make_shared<ComputeThread>();
 
   if (replica.scheduler.eos.empty()) replica.scheduler.eos = replica.tokenizer->end_of_generation();
   replica.scheduler.replica = replica.replica;
@@ -93,14 +91,13 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
   supervisor.on_fatal = spec.on_fatal;
   supervisor.on_ready = spec.on_ready;
   if (!replica.start_rank)
-    supervisor.start_shard = [context, computes = state_->computes, make_engine = replica.make_engine, known = replica.shard](
-                                 caf::actor_system& s, std::uint16_t rank) {
+    supervisor.start_shard = [context, compute = state_->compute, make_engine = replica.make_engine,
+                              known = replica.shard](caf::actor_system& s) {
       const auto complete = [known](exec::ShardSpec& shard) {
         shard.known_content = known.known_content;
         shard.cache_in_background = known.cache_in_background;
-        shard.transport.hub = known.transport.hub;
       };
-      return spawn_shard(s, {context, computes[rank], make_engine, complete});
+      return spawn_shard(s, {context, compute, make_engine, complete});
     };
 
   NodeSupervisorDependencies node;

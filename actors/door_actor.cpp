@@ -64,8 +64,6 @@ class DoorActor final : public ActorBase {
     send(supervisor, RankJoinedAtom::value, rank, join.getIncarnation(), shard);
     tell(joiner, Message<messages::JoinAccepted>::build([&](messages::JoinAccepted::Builder b) {
            b.setNode(rank + 2U);  // this one is 1
-           b.setHeartbeatMs(static_cast<std::uint32_t>(parts_.spec.heartbeat.count()));
-           b.setTimeoutMs(static_cast<std::uint32_t>(parts_.spec.silence.count()));
          }));
   }
 

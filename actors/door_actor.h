@@ -3,28 +3,21 @@
 // Owner: the Company. Invariant: no handle reaches the supervisor that was not checked.
 #pragma once
 #include "actors/actor_context.h"
+#include "actors/ask_peer_names.h"
 
 #include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
-#include <caf/event_based_actor.hpp>
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace troupe::actors {
 
-/// Asks for the names in the certificate of the node that `peer` lives on; none where it is not directly connected.
-using AskPeerNames =
-    std::function<void(caf::event_based_actor& asker, const caf::actor& peer, std::function<void(const std::vector<std::string>&)> done)>;
-
 struct DoorSpec {
   std::string cluster;
   Hash128 digest;                  // of the cluster file
   std::vector<std::string> nodes;  // names, by rank
-  std::chrono::milliseconds heartbeat{200}, silence{1000};
   AskPeerNames ask_names;
 };
 struct DoorDependencies {

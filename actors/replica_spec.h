@@ -39,8 +39,8 @@ struct ReplicaSpec {
   exec::ShardSpec shard;                // of each rank, but its place and interface
   std::vector<std::string> interfaces;  // of the data plane, by rank; empty: none
   std::string codec = "auto";           // row of the codec table
-  /// Of ranks in this process. Else processes are started: `start_rank` kills what is left of the rank, starts its process with that
-  /// incarnation, and must not block; it joins through the door (company.h) within the time-out.
+  /// Of the one rank, in this process. Else processes are started: `start_rank` kills what is left of the rank, starts its process with
+  /// that incarnation, and must not block; it joins through the door (company.h) within the time-out.
   std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;
   std::function<void(std::uint16_t rank, Incarnation incarnation)> start_rank;
   std::chrono::milliseconds join_timeout{15'000};
@@ -65,9 +65,9 @@ struct CompanySpec {
   std::function<void(const exec::ShardFacts& facts)> on_ready;
   /// The drain that was asked for is over; `cut` requests were ended by its deadline. Once.
   std::function<void(std::uint32_t cut)> on_drained;
-  /// Tests: another compute than a thread, for each rank; a look at every message that an actor sends (sender, receiver's CAF id, schema
-  /// name).
-  std::function<std::shared_ptr<Compute>()> make_compute;
+  /// Tests: another compute than a thread, of the rank in this process; a look at every message that an actor sends (sender, receiver's
+  /// CAF id, schema name).
+  std::shared_ptr<Compute> compute;
   std::function<void(std::string_view sender, std::uint64_t receiver, std::string_view message)> tap;
 };
 

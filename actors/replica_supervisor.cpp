@@ -53,7 +53,7 @@ class ReplicaSupervisor final : public ActorBase {
     // A predecessor's epoch may still be in force at scheduler and tier.
     if (epoch_) tell_lost(lost("the replica's supervisor was restarted"), false);
     ranks_.resize(parts_.shape.ranks());
-    for (std::uint16_t rank = 0; rank < ranks_.size(); ++rank) start(rank);
+    for (std::uint16_t rank = 0; rank < ranks_.size(); ++rank) start(rank, {});
     return {
         [this](RankJoinedAtom, std::uint16_t rank, Incarnation incarnation, const caf::actor& shard) {
           on_joined(rank, incarnation, shard);
@@ -109,12 +109,12 @@ class ReplicaSupervisor final : public ActorBase {
     return rank < ranks_.size() && ranks_[rank].incarnation == incarnation && !final_;
   }
 
-  /// Anew, whatever was.
-  void start(std::uint16_t index) {
+  /// Anew, whatever was; `last_end`: of the one before.
+  void start(std::uint16_t index, const std::string& last_end) {
     auto& rank = ranks_[index];
     rank = {{}, RankState::kStarting, random_incarnation(), false, rank.starts + 1};
-    if (!in_processes()) return load(index, parts_.start_shard(system(), index));
-    if (rank.starts > kMostStarts) return end(lost("rank " + std::to_string(index) + " does not stay alive"), kExitEngineLost);
+    if (!in_processes()) return load(index, parts_.start_shard(system()));
+    if (rank.starts > kMostStarts) return end(lost("rank " + std::to_string(index) + " does not stay alive: " + last_end), kExitEngineLost);
     delayed_send(this, delay_of(rank.starts), StartAtom::value, index, rank.incarnation);
   }
 
@@ -249,6 +249,8 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   void on_down(const caf::down_msg& down) {
+    // A process that was told to end, as it is when this one ends. If this one does not, its starter has more to say.
+    if (in_processes() && down.reason == caf::exit_reason::user_shutdown) return;
     const auto dead =
         std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.shard && rank.shard.address() == down.source; });
     if (dead != ranks_.end()) lose_rank(static_cast<std::uint16_t>(dead - ranks_.begin()), describe(down.reason));
@@ -268,7 +270,7 @@ class ReplicaSupervisor final : public ActorBase {
       lose(lost("a shard died"));
     else if (!in_processes() && !window_.try_restart(now()))
       end(lost("shards die while they load"), kExitEngineLost);
-    if (!final_) start(index);
+    if (!final_) start(index, how);
   }
 
   /// Ends the epoch in force: scheduler and tier first, then the survivors.

@@ -31,8 +31,8 @@ struct ReplicaSupervisorDependencies {
   std::shared_ptr<const ActorContext> context;
   ReplicaFacts facts;
   base::ParallelShape shape;
-  /// In this process; empty: start_rank has processes started, after it has killed what is left of the rank.
-  std::function<caf::actor(caf::actor_system& system, std::uint16_t rank)> start_shard;
+  /// Of the one rank, in this process; empty: start_rank has processes started, after it has killed what is left of the rank.
+  std::function<caf::actor(caf::actor_system& system)> start_shard;
   std::function<void(std::uint16_t rank, Incarnation incarnation)> start_rank;
   std::chrono::milliseconds join_timeout{15'000};
   exec::ShardSpec shard;                // of each rank, but its place and interface

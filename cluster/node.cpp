@@ -235,8 +235,7 @@ Result<std::unique_ptr<Node>> Node::make(const Options& options, NodeEvents even
     parts->ranks->tell([parts](std::uint16_t rank, Incarnation incarnation, const std::string& how) {
       parts->company->tell_rank_ended(rank, incarnation, how);
     });
-    const auto door = parts->company->open_door(
-        {cluster->name, cluster->digest, parts->ranks->nodes(), cluster->heartbeat, cluster->silence, parts->ranks->ask_names()});
+    const auto door = parts->company->open_door({cluster->name, cluster->digest, parts->ranks->nodes(), parts->ranks->ask_names()});
     if (auto status = parts->ranks->publish(door); !status) return status.error();
   }
   gateway::GatewayLinks links;

@@ -28,9 +28,9 @@ class RankProcesses {
   /// Before the actor system is made.
   void configure(caf::actor_system_config& config) const { link::enable_link(config, plan_.heartbeat, plan_.silence); }
   void attach(caf::actor_system& system);
-  /// From the keeper's thread; must not block. Empty: nobody is told from now on.
+  /// From the keeper's thread; must not block. Empty: nobody is told from now on, since the node ends.
   void tell(OnExit on_exit);
-  link::AskPeerNames ask_names() const { return link::peer_names_of(link_, names_); }
+  actors::AskPeerNames ask_names() const { return link::peer_names_of(link_, names_); }
   std::vector<std::string> nodes() const;
   Status publish(const caf::actor& door) { return link::publish_door(*system_, link_, door); }
   /// What is left of the rank is killed first. Nothing after end().

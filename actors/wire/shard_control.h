@@ -15,7 +15,7 @@ struct LoadOrder {
   std::uint32_t replica = 1;
   Hash128 model_content;  // 0: whatever it is
   std::chrono::milliseconds watchdog{0};
-  exec::ShardSpec shard;  // without what only the shard's process knows: known_content, cache_in_background, transport.hub
+  exec::ShardSpec shard;  // without what only the shard's process knows: known_content, cache_in_background
 };
 Message<messages::LoadShard> encode(const LoadOrder& order);
 LoadOrder decode(messages::LoadShard::Reader load);

@@ -57,7 +57,7 @@ class LinkScribe final : public io::scribe {
     names_->put(address_, std::move(connection.peer_names));
   }
   ~LinkScribe() override {
-    if (session_->refused())
+    if (session_->refused() && !names_->ends_expected())
       base::log(base::LogLevel::kInfo, "link_lost", "peer=" + address_ + " reason=" + base::log_value(session_->reason()));
     names_->erase(address_);
   }
@@ -234,7 +234,7 @@ Status publish_door(caf::actor_system& system, const caf::actor& link, const caf
   return status;
 }
 
-AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names) {
+actors::AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names) {
   return [link, names](caf::event_based_actor& asker, const caf::actor& peer, std::function<void(const std::vector<std::string>&)> done) {
     asker.request(link, caf::infinite, caf::get_atom::value, peer.node())
         .then([names, done](const caf::node_id&, const std::string& host, std::uint16_t port) { done(names->find(endpoint(host, port))); },

@@ -1,17 +1,18 @@
 // The cluster link as CAF's middleman sees it: BASP (CAF's protocol) over LinkSessions instead of plain sockets. CAF's own middleman actor
 // stays unused: it would speak plain text. Both ends are troupe processes that showed each other a certificate; what a member sends is
 // bounded all the same: a message above kMostLinkBytes ends its connection with a reason in the log.
-// PeerNames: who is at the other end of a living connection; how the door knows that a node is whom it says.
+// PeerNames: who is at the other end of a living connection; how the door knows that a node is whom it says. And whether all are about to
+// end, since this node does: then one that ends is no loss.
 #pragma once
+#include "actors/ask_peer_names.h"
 #include "cluster/link/link_listener.h"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/event_based_actor.hpp>
 #include <caf/actor.hpp>
 
+#include <atomic>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,11 @@ class PeerNames {
   void put(const std::string& address, std::vector<std::string> names);
   void erase(const std::string& address);
   std::vector<std::string> find(const std::string& address) const;
+  void expect_ends() { ends_expected_ = true; }
+  bool ends_expected() const { return ends_expected_; }
 
  private:
+  std::atomic<bool> ends_expected_{false};
   mutable std::mutex mutex_;
   std::map<std::string, std::vector<std::string>> names_;  // by host:port
 };
@@ -52,9 +56,6 @@ caf::actor spawn_link(caf::actor_system& system, LinkActorOptions options);
 /// Actors that reach this node through its listener are given `door`. Once.
 Status publish_door(caf::actor_system& system, const caf::actor& link, const caf::actor& door);
 
-/// Asks for the names in the certificate of the node that `peer` lives on; none where it is not directly connected.
-using AskPeerNames =
-    std::function<void(caf::event_based_actor& asker, const caf::actor& peer, std::function<void(const std::vector<std::string>&)> done)>;
-AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names);
+actors::AskPeerNames peer_names_of(const caf::actor& link, std::shared_ptr<const PeerNames> names);
 
 }  // namespace troupe::cluster::link

@@ -62,7 +62,7 @@ struct ProcessStage {
     };
     std::vector<std::string> names;
     for (int rank = 0; rank < ranks; ++rank) names.push_back("rank" + std::to_string(rank));
-    door = company.company->open_door({"test", {8, 9}, names, milliseconds{200}, milliseconds{1000}, ask});
+    door = company.company->open_door({"test", {8, 9}, names, ask});
     joiner = company.system.spawn<Joiner>(heard);
     company.advance(milliseconds{10});
   }

@@ -137,7 +137,7 @@ TestCompany::TestCompany(TestCompanyOptions options) : grant_credit_(options.gra
   spec.on_fatal = [this](int code, const std::string&) { fatal = code; };
   spec.on_ready = [this](const exec::ShardFacts&) { ready = true; };
   spec.on_drained = [this](std::uint32_t cut) { drained = cut; };
-  spec.make_compute = [this] { return compute; };
+  spec.compute = compute;
   spec.tap = [this](std::string_view sender, std::uint64_t receiver, std::string_view message) {
     log->push_back(std::string(sender) + ">" + role_of(receiver) + ":" + std::string(message));
   };

@@ -66,7 +66,7 @@ caf::actor door_of(TestNode& node, std::uint16_t port) {
 
 /// Answers a number with the next one, and a handle with the names in the certificate of its node.
 caf::actor spawn_door(TestNode& node) {
-  const auto behaviour = [](caf::event_based_actor* self, const link_ns::AskPeerNames& ask) -> caf::behavior {
+  const auto behaviour = [](caf::event_based_actor* self, const troupe::actors::AskPeerNames& ask) -> caf::behavior {
     return {[](int number) { return number + 1; },
             [self, ask](const caf::actor& peer) {
               auto promise = self->make_response_promise();
