@@ -2,13 +2,13 @@
 #include "cluster/model_facts.h"
 
 #include "messages/ids.h"
+#include "runtime/exec/kv_memory.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/weights/format_table.h"
 #include "runtime/weights/gguf_file.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace troupe::cluster {
@@ -49,13 +49,11 @@ void count_tensors(const weights::GgufFile& file, ModelFacts& facts) {
 }
 
 void add_kv_memory(ModelFacts& facts) {
-  constexpr std::array<std::pair<const char*, kernels::KvFormat>, 3> kFormats{
-      {{"int8", kernels::KvFormat::kInt8}, {"fp16", kernels::KvFormat::kFp16}, {"fp32", kernels::KvFormat::kFp32}}};
   const model::ModelConfig& config = *facts.config;
-  for (const auto& [name, format] : kFormats) {
+  for (const auto& [name, format] : exec::kv_formats()) {
     const std::uint64_t block = kernels::kv_block_bytes(
         {.layers = config.layers, .kv_heads = config.kv_heads, .head_dim = config.head_dim, .blocks = 1, .format = format});
-    facts.kv.push_back({name, block / kBlockTokens, (config.context + kBlockTokens - 1) / kBlockTokens * block});
+    facts.kv.push_back({std::string(name), block / kBlockTokens, (config.context + kBlockTokens - 1) / kBlockTokens * block});
   }
 }
 

@@ -53,6 +53,18 @@ class Check {
                                          "; take a smaller model or set kv-memory");
   }
 
+  /// `threads` is for each rank: one that has no core waits for the others of its team at every step.
+  void threads() {
+    for (std::size_t rank = 0; rank < out_.plan.ranks.size(); ++rank) {
+      const RankPlan& plan = out_.plan.ranks[rank];
+      if (plan.cores.empty() || options_.threads <= plan.cores.size()) continue;
+      return fault(places_.option("threads"), std::to_string(options_.threads) + " a rank are too many: rank " + std::to_string(rank) +
+                                                  " has " + std::to_string(plan.cores.size()) +
+                                                  (plan.cores.size() == 1 ? " core" : " cores") + " (" + cores_text(plan.cores) +
+                                                  "); leave it out for one thread a core");
+    }
+  }
+
   void data_plane() {
     for (std::size_t rank = 0; rank < out_.plan.ranks.size(); ++rank) {
       const RankPlan& plan = out_.plan.ranks[rank];
@@ -205,6 +217,7 @@ CheckedCluster check_cluster(const ClusterFile& file, const Options& options, co
   };
   Check check(out, options, host, {[&](std::string_view option) { return file.place(key_of_option(option)); }, of_rank});
   check.model();
+  check.threads();
   check_addresses(file, host, out);
   check.data_plane();
   for (const std::string& address : options.hosts) check.listen(file.place("serve.port"), address, options.port);
@@ -222,6 +235,7 @@ CheckedCluster check_options(const Options& options, const HostView& host) {
   const auto option = [](std::string_view name) { return name == "model" ? std::string("MODEL") : std::string("--").append(name); };
   Check check(out, options, host, {option, [](std::size_t, std::string_view) { return std::string("--data-interface"); }});
   check.model();
+  check.threads();
   check.data_plane();
   check.notes();
   return out;

@@ -100,6 +100,7 @@ class Reader {
   void set(const OptionRow& row, const toml::node& node, const std::string& where) {
     if (auto status = set_option(file_.options, row, node, where); !status) {
       faults_.push_back(status.error().client_text);
+      file_.options.sources.erase(std::string(row.name));  // the default stays
       return;
     }
     const auto* text = std::get_if<std::string Options::*>(&row.field);

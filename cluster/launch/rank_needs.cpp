@@ -24,13 +24,8 @@ std::uint64_t part(std::uint64_t bytes, std::size_t count, std::size_t of) {
   return of == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(count) / static_cast<double>(of));
 }
 
-kernels::KvFormat kv_format(const std::string& name) {
-  return name == "fp32" ? kernels::KvFormat::kFp32 : name == "fp16" ? kernels::KvFormat::kFp16 : kernels::KvFormat::kInt8;
-}
-
-std::uint64_t block_bytes(const model::ModelConfig& config, std::size_t layers, std::size_t kv_heads, const std::string& format) {
-  return kernels::kv_block_bytes(
-      {.layers = layers, .kv_heads = kv_heads, .head_dim = config.head_dim, .blocks = 1, .format = kv_format(format)});
+std::uint64_t block_bytes(const model::ModelConfig& config, std::size_t layers, std::size_t kv_heads, kernels::KvFormat format) {
+  return kernels::kv_block_bytes({.layers = layers, .kv_heads = kv_heads, .head_dim = config.head_dim, .blocks = 1, .format = format});
 }
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
@@ -43,7 +38,9 @@ Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options
   shape.tensor_ranks = static_cast<std::uint16_t>(options.tensor_parallel);
   shape.stages = static_cast<std::uint16_t>(options.pipeline_parallel);
   const std::uint64_t head = class_bytes(facts, "output") > 0 ? class_bytes(facts, "output") : class_bytes(facts, "embeddings");
-  const auto blocks = exec::choose_device_blocks(block_bytes(config, config.layers, config.kv_heads, options.kv_format), config.context,
+  const auto kv_format = exec::find_kv_format(options.kv_format);
+  if (!kv_format) return kv_format.error();
+  const auto blocks = exec::choose_device_blocks(block_bytes(config, config.layers, config.kv_heads, *kv_format), config.context,
                                                  options.kv_memory, memory_bytes);
   if (!blocks) return blocks.error();
   std::vector<RankNeeds> needs(shape.ranks());
@@ -57,7 +54,7 @@ Result<std::vector<RankNeeds>> rank_needs(const ModelFacts& facts, const Options
                                  part(class_bytes(facts, "mlp"), slice->ffn.count, config.ffn);
     need.weight_bytes = part(layers, slice->layers.count, config.layers) + (slice->embeds ? class_bytes(facts, "embeddings") : 0) +
                         part(head, slice->vocabulary.count, config.vocabulary);
-    need.kv_bytes = *blocks * block_bytes(config, slice->layers.count, slice->kv_heads.count, options.kv_format);
+    need.kv_bytes = *blocks * block_bytes(config, slice->layers.count, slice->kv_heads.count, *kv_format);
   }
   return needs;
 }

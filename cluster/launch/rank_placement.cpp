@@ -26,21 +26,30 @@ ClusterPlan bare_plan(const Options& options) {
 class Placement {
  public:
   Placement(const ClusterFile& file, const Options& options, std::span<const std::uint16_t> cores, Faults& faults)
-      : file_(file), cores_(cores), faults_(faults), plan_(bare_plan(options)), node_of_(plan_.ranks.size()) {}
+      : file_(file), options_(options), cores_(cores), faults_(faults), plan_(bare_plan(options)), node_of_(plan_.ranks.size()) {}
 
   PlacedRanks place() {
     place_control();
-    check_nodes();
-    take_named_ranks();
-    deal_other_ranks();
+    const bool has_gateway = check_nodes();
     check_cores();
-    place_cores();
-    fill_ranks();
+    if (has_gateway && shape_is_known()) {  // else it is not known who has which ranks, and why was told already
+      take_named_ranks();
+      deal_other_ranks();
+      place_cores();
+      fill_ranks();
+    }
     return {std::move(plan_), std::move(node_of_)};
   }
 
  private:
   void fault(const std::string& place, const std::string& what) { faults_.push_back(place + ": " + what); }
+
+  bool shape_is_known() const {
+    const auto known = [&](std::string_view key, std::string_view option) {
+      return !file_.lines.contains(key) || options_.sources.contains(option);
+    };
+    return known("replica.tensor_parallel", "tensor-parallel") && known("replica.pipeline_parallel", "pipeline-parallel");
+  }
 
   void place_control() {
     plan_.name = file_.name;
@@ -60,7 +69,8 @@ class Placement {
       if (any && parts[i]->empty()) fault(file_.place(keys[i]), "is missing: give all of tls_ca, tls_cert and tls_key, or none");
   }
 
-  void check_nodes() {
+  /// Whether one of them is the gateway.
+  bool check_nodes() {
     const ClusterNode* gateway = nullptr;
     std::map<std::string, const ClusterNode*> names;
     for (const ClusterNode& node : file_.nodes) {
@@ -78,12 +88,21 @@ class Placement {
           fault(file_.place(node, "node." + std::string(key)), "is for nodes that compute: the gateway node is this process as it is");
     }
     if (gateway == nullptr) {
+      if (unread("roles", &ClusterNode::roles)) return false;
       fault(file_.path + (file_.nodes.empty() ? "" : ":" + std::to_string(file_.nodes.front().line)) + ": node.roles",
             "no node has the role gateway; one needs roles = [\"gateway\"]: the launching process");
-      return;
+      return false;
     }
     plan_.gateway_node = gateway->name;
     for (const std::uint64_t core : gateway->cores) plan_.gateway_cores.push_back(static_cast<std::uint16_t>(core));
+    return true;
+  }
+
+  /// Whether a node has that key with a fault, told already, so that what is missing may be there.
+  template <class List>
+  bool unread(std::string_view key, List ClusterNode::*list) const {
+    return std::any_of(file_.nodes.begin(), file_.nodes.end(),
+                       [&](const ClusterNode& node) { return node.lines.contains(key) && (node.*list).empty(); });
   }
 
   void take_named_ranks() {
@@ -110,7 +129,7 @@ class Placement {
     std::vector<std::size_t> left;
     for (std::size_t rank = 0; rank < node_of_.size(); ++rank)
       if (node_of_[rank] == nullptr) left.push_back(rank);
-    if (open.empty() && !left.empty()) {
+    if (open.empty() && !left.empty() && !unread("ranks", &ClusterNode::ranks)) {
       std::string text;
       for (const std::size_t rank : left) text += (text.empty() ? "" : ", ") + std::to_string(rank);
       const auto& any = file_.nodes.empty() ? ClusterNode{} : file_.nodes.back();
@@ -196,6 +215,7 @@ class Placement {
   }
 
   const ClusterFile& file_;
+  const Options& options_;
   const std::span<const std::uint16_t> cores_;
   Faults& faults_;
   ClusterPlan plan_;

@@ -21,9 +21,26 @@ std::uint64_t control_group_limit(const char* path) {
   return file >> bytes ? bytes : UINT64_MAX;  // "max", or no such file
 }
 
+constexpr KvFormatRow kKvFormats[] = {
+    {"int8", kernels::KvFormat::kInt8},
+    {"fp16", kernels::KvFormat::kFp16},
+    {"fp32", kernels::KvFormat::kFp32},
+};
+
 std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 }  // namespace
+
+std::span<const KvFormatRow> kv_formats() { return kKvFormats; }
+
+Result<kernels::KvFormat> find_kv_format(std::string_view name) {
+  std::string known;
+  for (const KvFormatRow& row : kKvFormats) {
+    if (row.name == name) return row.format;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return make_error(ErrorClass::kInvalidRequest, ErrorReason::kBadConfig, "kv: '" + std::string(name) + "' is not one of " + known, "kv");
+}
 
 std::uint64_t usable_memory() {
   const std::uint64_t physical = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));

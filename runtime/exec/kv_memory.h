@@ -1,12 +1,22 @@
-// How much memory the K and V of a rank get when nobody says: min(a quarter of the memory, 16 full contexts). Pure but for one
-// look at the machine.
+// K and V of a rank: the names of their formats, and how much memory they get when nobody says: min(a quarter of the memory, 16 full
+// contexts). Pure but for one look at the machine.
 #pragma once
 #include "kernels/backend.h"
 #include "messages/error.h"
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace troupe::exec {
+
+struct KvFormatRow {
+  std::string_view name;  // int8 | fp16 | fp32
+  kernels::KvFormat format;
+};
+std::span<const KvFormatRow> kv_formats();
+/// An Error that names the option, kv, and the known ones.
+Result<kernels::KvFormat> find_kv_format(std::string_view name);
 
 /// Bytes of memory this process may use: physical memory, or the limit of its control group where that is lower.
 std::uint64_t usable_memory();

@@ -33,12 +33,6 @@ constexpr std::array<NamedOption<kernels::Activations>, 4> kActivations{{
     {"bf16", kernels::Activations::kBf16},
     {"fp32", kernels::Activations::kFp32},
 }};
-constexpr std::array<NamedOption<kernels::KvFormat>, 3> kKvFormats{{
-    {"int8", kernels::KvFormat::kInt8},
-    {"fp16", kernels::KvFormat::kFp16},
-    {"fp32", kernels::KvFormat::kFp32},
-}};
-
 constexpr std::array<NamedOption<kernels::WeightFormat>, 2> kWeightFormats{{
     {"file", kernels::WeightFormat::kFile},
     {"int8-channel", kernels::WeightFormat::kInt8Channel},
@@ -153,7 +147,7 @@ class CpuShardEngine final : public ShardEngine {
     if (!activations) return activations.error();
     const auto weight_format = look_up(kWeightFormats, "weights", spec.weights);
     if (!weight_format) return weight_format.error();
-    const auto kv_format = look_up(kKvFormats, "kv", spec.kv_format);
+    const auto kv_format = find_kv_format(spec.kv_format);
     if (!kv_format) return kv_format.error();
     base::PhaseClock clock;
     auto file = weights::GgufFile::open(spec.model_path);

@@ -140,6 +140,7 @@ TEST_CASE("what the file says reaches the options, with paths as seen from here"
 TEST_CASE("planted faults are told with line and key") {
   struct Planted {
     std::string text, place, words;
+    std::size_t faults = 1;
   };
   const std::vector<Planted> all = {
       {with("[cluster]", "[clutser]"), ":1: clutser", "did you mean [cluster]"},
@@ -148,6 +149,10 @@ TEST_CASE("planted faults are told with line and key") {
       {with("tensor_parallel = 2", "tensor_parallel = 0"), ":10: replica.tensor_parallel", "1 to 64"},
       {with("tensor_parallel = 2", "tensor_parallel = [2]"), ":10: replica.tensor_parallel", "not a list"},
       {with("tensor_parallel = 2", "tensor_parallel = 2\npipeline_parallel = 64"), ":11: replica.pipeline_parallel", ""},
+      {with("tensor_parallel = 2", "pipeline_parallel = \"two\""), ":10: replica.pipeline_parallel", "1 to 64"},
+      {with("port = 8080", "threads = 500"), ":5: serve.threads", "500 a rank are too many: rank 0 has 2 cores (0-1)"},
+      {with("port = 8080", "threads = 3"), ":5: serve.threads", "rank 0 has 2 cores"},
+      {with("cores = [0, 1]", "cores = [0]", with("port = 8080", "threads = 2")), ":5: serve.threads", "rank 0 has 1 core (0)"},
       {with("port = 8080", "prot = 8080"), ":5: serve.prot", "did you mean port"},
       {with("port = 8080", "codec = \"int8\""), ":5: serve.codec", "[replica]"},
       {with("port = 8080", "port = 7001"), ":5: serve.port", "in use"},
@@ -158,9 +163,9 @@ TEST_CASE("planted faults are told with line and key") {
       {with("port = 7000", "address = \"localhost\""), ":17: control.address", "IP address"},
       {with("port = 7000", "address = \"10.9.0.1\""), ":17: control.address", "it has 127.0.0.1, 10.0.0.2, 10.1.0.2"},
       {with("port = 7000", "address = \"0.0.0.0\""), ":17: control.address", "every address"},
-      {with("port = 7000", "tls_ca = \"ca.pem\""), "control.tls_cert", "is missing"},
+      {with("port = 7000", "tls_ca = \"ca.pem\""), "control.tls_cert", "is missing", 2},
       {with("port = 7000", "tls_ca = \"ca.pem\"\ntls_cert = \"{node}.pem\"\ntls_key = \"{node}.key\""), ":18: control.tls_cert",
-       "front.pem is no file"},
+       "front.pem is no file", 7},
       {with("models/tiny.gguf", "models/none.gguf"), ":9: replica.model", "none.gguf"},
       {with("models/tiny.gguf", "models/text.gguf"), ":9: replica.model", "text.gguf"},
       {with("model = \"models/tiny.gguf\"\n", ""), "replica.model", "is missing"},
@@ -168,7 +173,7 @@ TEST_CASE("planted faults are told with line and key") {
       {with("kv-memory = \"8MiB\"", "kv-memory = \"1GiB\""), ":9: replica.model", "GiB"},
       {with("interface = \"data0\"", "interface = \"data1\""), ":14: data_plane.interface", "lo, eth0, data0"},
       {with("interface = \"data0\"", "interface = \"eth0\""), ":14: data_plane.interface", "default route"},
-      {with("cores = [0, 1]", "namespace = \"c\""), ":26: node.namespace", "no network namespace c"},
+      {with("cores = [0, 1]", "namespace = \"c\""), ":26: node.namespace", "no network namespace c", 2},
       {with("cores = [0, 1]", "namespace = \"a\"\ninterface = \"veth0\""), ":26: node.namespace", "control.address"},
       {with("cores = [0, 1]", "address = \"10.9.9.9\""), ":26: node.address", "other hosts come later"},
       {with("cores = [0, 1]", "cores = [0, 7]"), ":26: node.cores", "there is no core 7"},
@@ -184,19 +189,21 @@ TEST_CASE("planted faults are told with line and key") {
       {with("cores = [0, 1]\n", "ranks = [0, 1]\n"), ":28: node.ranks", "no rank is left for node right"},
       {with("cores = [0, 1]\n", "ranks = [0, 0]\n"), ":26: node.ranks", "rank 0 is on node left already"},
       {with("name = \"right\"\n", "name = \"right\"\nranks = [0]\n", with("cores = [0, 1]", "ranks = [0]")), ":30: node.ranks",
-       "rank 0 is on node left already"},
+       "rank 0 is on node left already", 2},
       {with("[[node]]\nname = \"right\"\nroles = [\"mixed\"]\n", "", with("cores = [0, 1]", "ranks = [1]")), ":26: node.ranks",
        "no node has rank 0"},
       {with("roles = [\"gateway\"]", "roles = [\"mixed\"]"), "node.roles", "no node has the role gateway"},
+      {with("roles = [\"gateway\"]", "roles = [\"gatway\"]"), ":21: node.roles", "not known"},
+      {with("cores = [0, 1]\n", "ranks = 0\n", with("name = \"right\"\n", "name = \"right\"\nranks = [1]\n")), ":26: node.ranks", "list"},
       {with("roles = [\"mixed\"]\ncores", "roles = [\"gateway\"]\ncores"), ":25: node.roles", "a second gateway"},
       {with("roles = [\"mixed\"]\ncores", "roles = [\"mixde\"]\ncores"), ":25: node.roles", "not known"},
       {with("roles = [\"mixed\"]\ncores", "roles = [\"prefill\"]\ncores"), ":25: node.roles", "comes later"},
       {with("roles = [\"mixed\"]\ncores", "roles = [\"mixed\", \"gateway\"]\ncores"), ":25: node.roles", "one role"},
       {with("cores = [0, 1]", "start = \"ssh\""), ":26: node.start", "comes later"},
       {with("roles = [\"gateway\"]", "roles = [\"gateway\"]\nranks = [0]"), ":22: node.ranks", "compute"},
-      {with("[replica]", "[[replica]]"), ":8: replica", "several come later"},
-      {with("[[node]]\nname = \"front\"", "[gateway]\nname = \"front\""), ":19: gateway", "no such section"},
-      {with("[data_plane]", "[data_plane"), ":13", ""},
+      {with("[replica]", "[[replica]]"), ":8: replica", "several come later", 3},
+      {with("[[node]]\nname = \"front\"", "[gateway]\nname = \"front\""), ":19: gateway", "no such section", 2},
+      {with("[data_plane]", "[data_plane"), ":13", "", 3},
   };
   const Folder folder;
   std::size_t found = 0;
@@ -213,6 +220,7 @@ TEST_CASE("planted faults are told with line and key") {
       return fault.find(planted.place) != fault.npos && fault.find(planted.words) != fault.npos && fault.find("c.toml") != fault.npos;
     });
     CHECK(told);
+    CHECK(faults.size() == planted.faults);
     found += told ? 1 : 0;
   }
   CHECK(found >= 12);
@@ -327,6 +335,11 @@ TEST_CASE("options of several ranks: a plan, and faults that name the option") {
   Options wrong = options;
   wrong.tensor_parallel = 64;
   CHECK(fault(wrong).find("--tensor-parallel: 64 are too many") == 0);
+  wrong = options;
+  wrong.threads = 2;
+  CHECK(check_options(wrong, test_host()).faults.empty());
+  wrong.threads = 500;
+  CHECK(fault(wrong).find("--threads: 500 a rank are too many") == 0);
   wrong = options;
   wrong.pipeline_parallel = 64;
   CHECK(fault(wrong).find("--pipeline-parallel: 64 are too many") == 0);
