@@ -1,5 +1,8 @@
 #include "cluster/rank_processes.h"
 
+#include "runtime/base/log.h"
+#include "runtime/collective/left_segments.h"
+
 #include <caf/send.hpp>
 
 #include <algorithm>
@@ -59,7 +62,9 @@ void RankProcesses::attach(caf::actor_system& system) {
   link_ = link::spawn_link(system, {tls_, listener_, {}, std::chrono::milliseconds{5000}, names_});
   keeper_ = std::make_unique<ProcessKeeper>([this](std::size_t index, std::uint64_t number, const std::string& how) {
     const std::lock_guard guard(mutex_);
-    if (on_exit_) on_exit_(static_cast<std::uint16_t>(index), number, how);
+    if (!on_exit_) return;
+    base::log(base::LogLevel::kInfo, "process_ended", "index=" + std::to_string(index) + " reason=" + base::log_value(how));
+    on_exit_(static_cast<std::uint16_t>(index), number, how);
   });
 }
 
@@ -84,6 +89,7 @@ void RankProcesses::start(std::uint16_t rank, Incarnation incarnation) {
 }
 
 void RankProcesses::tell(OnExit on_exit) {
+  if (!on_exit) names_->expect_ends();
   const std::lock_guard guard(mutex_);
   on_exit_ = std::move(on_exit);
 }
@@ -97,6 +103,7 @@ void RankProcesses::end() {
     last.swap(keeper_);
   }
   last.reset();
+  collective::remove_left_segments();  // of those that had to be killed
   caf::anon_send_exit(link_, caf::exit_reason::kill);
   link_ = {};
   system_ = nullptr;

@@ -3,6 +3,7 @@
 #include "cluster/launch/cluster_check.h"
 #include "cluster/node.h"
 #include "cluster/start_report.h"
+#include "messages/error_reasons.h"
 #include "runtime/base/log.h"
 
 #include <sys/resource.h>
@@ -20,11 +21,15 @@
 namespace troupe::cluster {
 namespace {
 
-/// Each connection is an open file, and the usual limit of a shell is 1024 of them.
-void allow_open_files(std::uint64_t connections) {
+/// Used are some 25 and 3; more for a moment, while a rank starts, a log or a file of the disk is opened.
+constexpr rlim_t kLeastOwnFiles = 40, kFilesOfRank = 4;
+
+/// Each connection is an open file, and the usual limit of a shell is 1024 of them. Where they cannot be had, `connections` become fewer:
+/// what the process itself needs, to start a rank again for example, no client shall take. An Error where nothing is left for them.
+Status allow_open_files(std::uint64_t& connections, std::size_t ranks) {
   constexpr rlim_t kOwnFiles = 256;  // model, pipes, event loops
   rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return ok_status();
   const rlim_t wanted = connections + kOwnFiles;
   if (files.rlim_cur < wanted) {
     files.rlim_cur = std::min(wanted, files.rlim_max);
@@ -34,6 +39,13 @@ void allow_open_files(std::uint64_t connections) {
     base::log(base::LogLevel::kWarning, "few_open_files",
               "limit=" + std::to_string(files.rlim_cur) + " wanted=" + std::to_string(wanted) +
                   " remedy=" + base::log_value("raise the hard limit of open files (ulimit -Hn) or lower --max-connections"));
+  const rlim_t least = kLeastOwnFiles + kFilesOfRank * ranks;
+  if (files.rlim_cur <= least)
+    return make_error(ErrorClass::kUnavailable, ErrorReason::kBadConfig,
+                      "the limit of open files is " + std::to_string(files.rlim_cur) + ", and " + std::to_string(least) +
+                          " are needed beside those of clients; raise it (ulimit -n)");
+  connections = std::min<std::uint64_t>(connections, files.rlim_cur - least);
+  return ok_status();
 }
 
 constexpr int kExitStuck = 3;
@@ -80,9 +92,12 @@ void tell_options_without_use(const Options& options) {
           std::string("option=") + name + " reason=" + base::log_value("it is for several ranks (--tensor-parallel, --pipeline-parallel)"));
 }
 
-int serve(const Options& options, std::optional<ClusterPlan> plan) {
-  allow_open_files(options.max_connections);
+int serve(Options options, std::optional<ClusterPlan> plan) {
   StartReport report;
+  if (const auto status = allow_open_files(options.max_connections, plan ? plan->ranks.size() : 1); !status) {
+    report.line("troupe: " + status.error().client_text);
+    return 1;
+  }
 
   NodeEvents events;
   events.on_load_progress = [&](std::size_t done, std::size_t total) { report.progress(done, total); };

@@ -179,8 +179,9 @@ void CacheFolder::trim(std::string_view suffix, std::uint64_t max_bytes, std::si
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.used > b.used; });
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
+    if (is_locked(found[i].path)) continue;
     bytes += found[i].bytes;
-    if (i > 0 && (bytes > max_bytes || i >= max_files) && !is_locked(found[i].path)) fs::remove(found[i].path, error);
+    if (i > 0 && (bytes > max_bytes || i >= max_files)) fs::remove(found[i].path, error);
   }
 }
 

@@ -34,9 +34,9 @@ class CacheFolder {
   /// Small things, with a checksum of their own; at most 64 KiB.
   std::optional<std::vector<std::byte>> record(const std::string& name) const;
   Status keep_record(const std::string& name, std::span<const std::byte> bytes) const;
-  /// Of the files named "<32 hex digits><suffix>", keeps those that were used last, up to both limits (the very last one always, and those
-  /// that somebody has locked), and deletes the others; also what writers that died have left. Nothing else: the folder may hold files of
-  /// others.
+  /// Of the files named "<32 hex digits><suffix>", keeps those that were used last, up to both limits (the very last one always), and
+  /// deletes the others; also what writers that died have left. What somebody has locked stays, whatever its size, and is not counted.
+  /// Nothing else: the folder may hold files of others.
   void trim(std::string_view suffix, std::uint64_t max_bytes, std::size_t max_files) const;
   /// Bytes that this user may still write there; 0 if unknown.
   std::uint64_t free_bytes() const;

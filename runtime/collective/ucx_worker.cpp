@@ -2,6 +2,7 @@
 
 #include "messages/error_reasons.h"
 #include "runtime/base/descriptor.h"
+#include "runtime/collective/left_segments.h"
 
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -55,8 +56,10 @@ Status wait_for_interface(const std::string& interface) {
 Result<std::unique_ptr<UcxWorker>> UcxWorker::open(const std::string& interface) {
   const Result<const UcxLibrary*> library = ucx_library();
   if (!library) return library.error();
-  if (!interface.empty())
-    if (Status status = wait_for_interface(interface); !status) return status.error();
+  if (interface.empty())
+    remove_left_segments();  // this rank's predecessor may have been killed in its start
+  else if (Status status = wait_for_interface(interface); !status)
+    return status.error();
   std::unique_ptr<UcxWorker> worker(new UcxWorker(*library.value()));
   worker->interface_ = interface;
   if (Status status = worker->make_context(interface); !status) return status.error();
@@ -96,7 +99,10 @@ Status UcxWorker::make_worker() {
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SINGLE;
   if (const ucs_status_t status = ucx_.ucp_worker_create(context_, &params, &worker_); status != UCS_OK)
-    return failed("UCX worker", status);
+    return failed(interface_.empty() ? "UCX worker, which needs some 10 MiB of shared memory for each rank (look at `df /dev/shm`; for a "
+                                       "container, --shm-size)"
+                                     : "UCX worker",
+                  status);
   ucp_address_t* bytes = nullptr;
   std::size_t length = 0;
   if (const ucs_status_t status = ucx_.ucp_worker_get_address(worker_, &bytes, &length); status != UCS_OK)

@@ -73,6 +73,7 @@ Status DiskStore::put(std::span<BlockWrite> writes) {
   for (BlockWrite& write : writes) write.done = false;
   if (writes.empty()) return ok_status();
   if (!writable_) return not_written(writes, "it can only be read");
+  make_room();
   const std::uint64_t free = free_bytes(), needed = writes.size() * std::uint64_t{layout_.place_bytes()};
   if (free < spare_bytes_ || free - spare_bytes_ < needed)
     return not_written(

@@ -5,7 +5,7 @@
 // the records, and those of reads by tidy(): after a kill blocks that were only read since then look older than they are, nothing else.
 // A full disk, or one with less to spare than asked for, stops puts until there is room; said once. A damaged head empties the file.
 // One process uses the file, by a lock that ends with it; with another one in it the store does not open. Files of other models stay within
-// their own bound, those used last. A file system on which nothing can be written is only read.
+// their own bound, those used last, from the first put on; those in use stay. A file system on which nothing can be written is only read.
 // Thread: one at a time; calls block on the disk. Invariant: `records_` are those of the file, or empty.
 #pragma once
 #include "runtime/base/cache_folder.h"
@@ -44,6 +44,8 @@ class DiskStore final : public TierStore {
   Status start_empty(const char* why);
   void read_records();
 
+  /// Once, and not when it opens: files of this replica's other ranks, which open theirs at about that time, would be taken for leftovers.
+  void make_room();
   bool write_run(std::span<BlockWrite> run);
   bool check(BlockRead& read);
   bool write_records(BlockId first, std::size_t count);
@@ -59,7 +61,7 @@ class DiskStore final : public TierStore {
   const std::uint64_t spare_bytes_, others_bytes_;
   const DiskLayout layout_;
   base::Descriptor file_;
-  bool writable_ = false;
+  bool writable_ = false, made_room_ = false;
   bool refusing_ = false, told_damage_ = false;  // what has been logged
   UseClock clock_;
   std::vector<DiskRecord> records_;

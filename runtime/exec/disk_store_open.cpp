@@ -11,8 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
+#include <utility>
 
 namespace troupe::exec {
 namespace {
@@ -20,10 +23,15 @@ namespace {
 constexpr std::string_view kSuffix = ".blocks";
 constexpr std::size_t kMostFiles = 64;
 constexpr int kMostTries = 8;
+constexpr std::chrono::milliseconds kLookedAt{10};
 
 bool only_read(int error) { return error == EACCES || error == EPERM || error == EROFS; }
 
 }  // namespace
+
+void DiskStore::make_room() {
+  if (!std::exchange(made_room_, true)) folder_.trim(kSuffix, others_bytes_, kMostFiles);
+}
 
 std::string DiskStore::file_name(const StoreSpec& spec) {
   return base::hex(base::Hasher().add(spec.domain).add(spec.block_bytes).finish()) + std::string(kSuffix);
@@ -59,6 +67,10 @@ Status DiskStore::open_file() {
     }
     if (!file) return failed("cannot be opened");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      if (i + 1 < kMostTries) {  // it may only be looked at by one that makes room
+        std::this_thread::sleep_for(kLookedAt);
+        continue;
+      }
       errno = 0;
       return failed("another process uses it; give this one another folder, or go on without");
     }  // some file systems have no locks; two processes then cost each other hits, no more, since all reads are checked
@@ -83,7 +95,6 @@ Status DiskStore::take_file(base::Descriptor file, bool writable) {
   const timespec now[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
   ::futimens(file_.get(), now);  // counts as a use; best effort
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  folder_.trim(kSuffix, others_bytes_ + size, kMostFiles);  // of the other models, those used last; this file is the very last
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return start_empty("others could have written it");
   DiskHead head;
   std::array<std::byte, sizeof(DiskHead)> bytes{};

@@ -41,7 +41,7 @@ struct StoreSpec {
   Hash128 domain;                                        // from store_domain(); what was kept for another one is a miss
   std::filesystem::path folder;                          // of stores that survive a restart; made if it is not there
   std::uint64_t spare_bytes = std::uint64_t{1} << 30;    // left on the disk for others
-  std::uint64_t others_bytes = std::uint64_t{16} << 30;  // that stores of other domains in the folder may keep
+  std::uint64_t others_bytes = std::uint64_t{16} << 30;  // of other domains in the folder, not in use, that stay
 };
 
 class TierStore {

@@ -359,6 +359,27 @@ TEST_CASE("stores of other models keep to their bound, strangers' files stay") {
   for (const std::string& stranger : strangers) CHECK(fs::file_size(spec.folder / stranger) == 1 << 20);
 }
 
+TEST_CASE("ranks of one replica leave each other's files, however large they are") {
+  auto spec = store_spec(fresh_store_folder("ranks"));
+  spec.others_bytes = 0;
+  const auto both = [&](auto use) {  // they open before one of them writes, since they meet first
+    auto first = spec, second = spec;
+    first.domain = {1, 1};
+    second.domain = {2, 2};
+    const auto a = open_store(first), b = open_store(second);
+    use(*a);
+    use(*b);
+  };
+  both([](TierStore& store) { fill(store, 4); });
+  both([](TierStore& store) {
+    CHECK(hits(store, 4) == 4);
+    CHECK(works(store));
+  });
+  spec.domain = {3, 3};
+  fill(*open_store(spec), 1);  // another model's, once they are not in use
+  CHECK(count_files(spec.folder) == 1);
+}
+
 TEST_CASE("a disk that takes no more stops puts and nothing else") {
   const auto spec = store_spec(fresh_store_folder("full"));
   auto store = open_store(spec);
