@@ -57,6 +57,8 @@ class CacheTest(unittest.TestCase):
         """Nothing that was published still waits to be written down."""
         return server.wait_for_metrics(lambda m: sum(v for k, v in m.items() if k.startswith("troupe:cache_tier_unwritten_blocks")) == 0, 120)
 
+
+class Caches(CacheTest):
     def test_every_tier_gives_the_same_tokens(self):
         """R36: what was cached never changes a greedy answer. R58: a restart finds the blocks of the disk."""
         two_ranks = ("--tensor-parallel", "2", "--codec", "int8")  # each holds its heads' part of every block

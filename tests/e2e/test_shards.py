@@ -150,7 +150,7 @@ class Ends(unittest.TestCase):
             os.kill(pid, signal.SIGTERM)
         self.server.stop()  # which expects exit code 0
         self.assertTrue(self.gone())
-        self.assertNotRegex(self.server.stderr, "shard_died|epoch_lost|rank_ends")
+        self.assertNotRegex(self.server.stderr, "shard_died|epoch_lost|rank_ends|process_ended|link_lost|warning|error")
         self.assertTrue(wait_until(lambda: not left_behind() - self.before, 10), left_behind() - self.before)
 
 

@@ -29,8 +29,8 @@ for needed, remedy in ((PROGRAM, "./dev build"), (MODEL, "./dev setup, which fet
 class Server:
     """`troupe serve MODEL --port 0 ARGUMENTS`, ready when constructed; `command` stands for `serve MODEL`."""
 
-    def __init__(self, *arguments, wait=True, environment=None, model=MODEL, command=None):
-        self.process = subprocess.Popen([PROGRAM, *(command or ("serve", model)), "--port", "0", *arguments], stdout=subprocess.PIPE,
+    def __init__(self, *arguments, wait=True, environment=None, model=MODEL, command=None, program=(PROGRAM,)):
+        self.process = subprocess.Popen([*program, *(command or ("serve", model)), "--port", "0", *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         self.stderr = ""
         self._reader = threading.Thread(target=self._read_stderr, daemon=True)
