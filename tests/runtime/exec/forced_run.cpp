@@ -10,6 +10,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 
 namespace troupe::test {
@@ -92,10 +93,9 @@ std::vector<TokenId> eval_tokens() {
 
 std::size_t blocks_for(const std::vector<TokenId>& tokens) { return (tokens.size() + kBlockTokens - 1) / kBlockTokens; }
 
-double perplexity(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens) {
+std::vector<float> token_logprobs(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens) {
   constexpr std::size_t kChunk = 256;
-  double sum = 0;
-  std::size_t scored = 0;
+  std::vector<float> logprobs;
   for (std::size_t first = 0; first < tokens.size(); first += kChunk) {
     const std::size_t rows = std::min(kChunk, tokens.size() - first);
     plan::ForwardPlan plan;
@@ -112,11 +112,14 @@ double perplexity(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenI
     const plan::ForwardResult result = run(plan);
     if (!result.failed_samples.empty() || result.logprobs.size() != plan.samples.size())
       throw std::runtime_error("a row has no log-probability");
-    for (const float logprob : result.logprobs) sum -= static_cast<double>(logprob);
-    scored += result.logprobs.size();
+    logprobs.insert(logprobs.end(), result.logprobs.begin(), result.logprobs.end());
   }
-  if (scored + 1 != tokens.size()) throw std::runtime_error("not every token was scored");
-  return std::exp(sum / static_cast<double>(scored));
+  if (logprobs.size() + 1 != tokens.size()) throw std::runtime_error("not every token was scored");
+  return logprobs;
+}
+
+double perplexity(const std::vector<float>& logprobs) {
+  return std::exp(-std::accumulate(logprobs.begin(), logprobs.end(), 0.0) / static_cast<double>(logprobs.size()));
 }
 
 void Agreement::add(const GoldenCase& golden, const std::vector<ForcedStep>& got) {

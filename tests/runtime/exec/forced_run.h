@@ -35,9 +35,10 @@ std::vector<ForcedStep> run_forced(const RunPlan& run, GroupEpoch epoch, const G
 
 /// tests/data/eval/eval.txt as ids of the default model.
 std::vector<TokenId> eval_tokens();
-/// exp of the mean negative log-likelihood of all tokens but the first: one sequence, the first of an epoch that has been entered. It takes
-/// blocks 0, 1, ... Throws std::runtime_error where the engine gives none.
-double perplexity(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens);
+/// Log-probabilities of all tokens but the first: one sequence, the first of an epoch that has been entered. It takes blocks 0, 1, ...
+/// Throws std::runtime_error where the engine gives none.
+std::vector<float> token_logprobs(const RunPlan& run, GroupEpoch epoch, const std::vector<TokenId>& tokens);
+double perplexity(const std::vector<float>& logprobs);
 std::size_t blocks_for(const std::vector<TokenId>& tokens);
 
 /// How near a run is to the reference.

@@ -61,7 +61,7 @@ double perplexity(const Path& path, const std::vector<TokenId>& tokens) {
   auto loaded = test::load_for_test(test::default_model_path(), path.activations, "", 0, path.weights);
   exec::Executor executor(*loaded.model, *loaded.backend, {test::blocks_for(tokens), path.kv_format, {}, true});
   executor.enter_epoch({1});
-  return test::perplexity(test::run_on(executor), {1}, tokens);
+  return test::perplexity(test::token_logprobs(test::run_on(executor), {1}, tokens));
 }
 
 /// Compares paths with kExact and prints what it saw.
