@@ -31,6 +31,11 @@ std::vector<TopLogprobs> split_logprobs(const std::vector<PlannedSample>& sample
   return split;
 }
 
+OverlapPolicy::StepTimes times_of(const plan::ForwardResult& result) {
+  const std::uint32_t waited = std::min(result.wait_us, result.compute_us);
+  return {static_cast<double>(result.compute_us - waited), static_cast<double>(waited)};
+}
+
 }  // namespace
 
 void Scheduler::State::on_result(const plan::ForwardResult& result, TimePoint now) {
@@ -50,8 +55,7 @@ void Scheduler::State::on_result(const plan::ForwardResult& result, TimePoint no
   const double step_us = stage_us(note, result.compute_us);
   if (note.limit_us > 0 && step_us > note.limit_us) ++counters_.stall_overruns;
   cost_.observe(note.load, step_us / note.overlap.share, note.at_limit);
-  overlap_.observe(note.runs, note.overlap.cuts.size() + 1, result.compute_us - std::min(result.compute_us, result.wait_us),
-                   result.wire_us);
+  overlap_.observe(note.runs, note.overlap.cuts, times_of(result));
 
   commit_rows(note);
   const auto logprobs = split_logprobs(note.samples, result);

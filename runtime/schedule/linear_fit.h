@@ -40,10 +40,12 @@ class LinearFit {
 
   void correct(const Vector& x, double measured_us, double noise = kNoise) {
     Vector gain{};  // covariance times x, until divided by the variance
-    double predicted_us = 0;
-    for (std::size_t i = 0; i < kTerms; ++i) {
-      predicted_us += costs_[i] * x[i];
-      const double drift = x[i] > 0 ? kDrift * costs_[i] + kPriorDrift * prior_[i] : 0.0;
+    const double predicted_us = predict(x);
+    double weights = 0;
+    for (std::size_t i = 0; i < kTerms; ++i) weights += weight(x, i);
+    for (std::size_t i = 0; i < kTerms && weights > 0; ++i) {
+      // What makes up little of the step cannot be seen to have changed.
+      const double drift = (kDrift * costs_[i] + kPriorDrift * prior_[i]) * weight(x, i) / weights;
       covariance_[i][i] = std::min(covariance_[i][i] + drift * drift, prior_[i] * prior_[i]);  // never less sure than at the start
     }
     // Of the predicted time: noise of the measured one would give the lucky steps more weight.
@@ -61,6 +63,9 @@ class LinearFit {
   }
 
  private:
+  /// Of an input in the step's time; not zero where its cost has become it.
+  double weight(const Vector& x, std::size_t i) const { return (costs_[i] + kPriorDrift * prior_[i]) * x[i]; }
+
   static constexpr double kDrift = 0.08, kPriorDrift = 0.001;  // of a cost, and of its prior, a step: how fast a machine may change
   static constexpr double kNoiseUs = 100.0;                    // of a step's time, however short
   static constexpr double kOutlier = 4.0;                      // standard deviations; a step beyond is one that something held up

@@ -13,12 +13,14 @@ namespace {
 constexpr double kBaseRows = 16;   // reading the weights once: a core multiplies some 20 rows in the time it reads their weights
 constexpr double kPartRows = 8;    // a part more reads them, too, but beside more rows each
 constexpr double kContext = 0.67;  // a position read, times the row's width: 4 operations a value in fp32 against 24 int8 ones a weight row
-constexpr std::array kSlownesses{0.75, 1.0, 1.33};  // of the wire, by what is believed of it
-constexpr double kWireNoise = 0.25;                 // of a step's reduces: while a peer is late, they are under way, too
 constexpr double kUsualHidden = 2048;
 constexpr double kAttentionWork = 1.0 / 3;  // of a layer's products those before attention's reduce; the rest is the MLP's
 constexpr double kMostUs = 1e8;             // a peer's number beyond it is no measurement
 constexpr std::uint32_t kMostReduces = 4096;
+// What is told of the wire is not exact: its reduces also wait for a peer that is late.
+constexpr double kLateness = 0.05;                  // of a step's compute time
+constexpr double kWireNoise = 0.25;                 // of the wire's time
+constexpr std::array kSlownesses{0.75, 1.0, 1.33};  // that it may have, by what is believed of it
 // Parts of these sizes are looked at: the shorter the first, the sooner the wire has something to do; the shorter the last, the less is
 // left to wait for at the end.
 constexpr std::array kGrowths{0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0};
@@ -74,16 +76,18 @@ OverlapMode overlap_mode(std::string_view name) {
   throw std::invalid_argument("overlap must be auto, off or always");
 }
 
-OverlapPolicy::OverlapPolicy(OverlapMode mode) : mode_(mode), compute_(usual_costs(1, 0)), wire_({1, 1}) {}
+OverlapPolicy::OverlapPolicy(OverlapMode mode) : mode_(mode), compute_(usual_costs(1, 0)) {}
 
 void OverlapPolicy::enter_group(std::uint32_t ranks, const GroupSpeed& speed) {
   together_ = ranks > 1;
   if (speed.reduces == 0) return;
   reduces_ = std::min(speed.reduces, kMostReduces);
-  steps_ = 0;
+  steps_ = cut_steps_ = 0;
   const double row_us = sane(speed.compute_us, 1);
   compute_ = LinearFit<6>(usual_costs(row_us, speed.row_hidden));
-  wire_ = LinearFit<2>({sane(speed.reduce_us, 1), sane(speed.wire_us, row_us / 1000)});
+  reduce_us_ = sane(speed.reduce_us, 1);
+  row_wire_us_ = sane(speed.wire_us, row_us / 1000);
+  wire_ = LinearFit<1>({1});
 }
 
 OverlapPolicy::Part OverlapPolicy::part_of(const StepLoad& load, std::size_t parts) const {
@@ -97,7 +101,7 @@ OverlapPolicy::Part OverlapPolicy::part_of(const StepLoad& load, std::size_t par
   Part part;
   part.attention_us = (products_us * kAttentionWork + context_us) / pairs;
   part.dense_us = products_us * (1 - kAttentionWork) / pairs;
-  part.wire_us = wire_.predict({1.0, (terms[1] + terms[2]) / reduces_});
+  part.wire_us = wire_.predict({wire_us(1, (terms[1] + terms[2]) / reduces_)});
   return part;
 }
 
@@ -174,7 +178,7 @@ OverlapChoice OverlapPolicy::choose(std::span<const PlannedRun> runs) const {
   }
   // Rows of streams alone are bound by weights: each part would read them anew.
   const bool prefill = std::any_of(runs.begin(), runs.end(), [](const PlannedRun& run) { return !run.decode; });
-  if (reduces_ == 0 || !prefill) return {};
+  if (reduces_ == 0 || !prefill || cut_steps_ >= kCutSteps) return {};
   OverlapChoice best;
   double least_us = std::numeric_limits<double>::infinity();
   for (std::size_t parts = 2; parts <= std::min<std::size_t>(plan::kMostParts, loads.rows() / kLeastPart); ++parts)
@@ -191,13 +195,28 @@ OverlapChoice OverlapPolicy::choose(std::span<const PlannedRun> runs) const {
   return best;
 }
 
-void OverlapPolicy::observe(std::span<const PlannedRun> runs, std::size_t parts, double busy_us, double wire_us) {
+void OverlapPolicy::observe(std::span<const PlannedRun> runs, std::span<const std::uint32_t> cuts, const StepTimes& times) {
   if (!together_ || reduces_ == 0) return;
-  const StepLoad load = RowLoads(runs).all();
-  if (load.prefill_tokens > 0) steps_ = std::min(steps_ + 1, kFirstSteps);
-  const auto terms = terms_of(load, parts);
-  compute_.correct(terms, busy_us);
-  wire_.correct({reduces_ * static_cast<double>(parts), terms[1] + terms[2]}, wire_us, kWireNoise);
+  const RowLoads loads(runs);
+  const std::size_t parts = cuts.size() + 1;
+  const auto compute = terms_of(loads.all(), parts);
+  // Few rows tell nothing of how long many travel: networks take in some at once.
+  if (loads.all().prefill_tokens >= 2 * kLeastPart) {
+    steps_ = std::min(steps_ + 1, kFirstSteps);
+    cut_steps_ = cuts.empty() ? 0 : cut_steps_ + 1;
+    // Rows at once wait for all of the wire. Of rows in parts, a longer wait than was foreseen tells of a slower wire, a shorter one of a
+    // faster, as far as it is not a peer that was late. For how long reduces were under way says less: they end soon on the rank that is
+    // late itself.
+    const LinearFit<1>::Vector wire{wire_us(reduces_ * static_cast<double>(parts), compute[1] + compute[2])};
+    if (cuts.empty()) {
+      wire_.correct(wire, times.wire_wait);
+    } else {
+      const double more_us = times.wire_wait - (predict_us(loads, cuts, 1) - compute_.predict(compute));
+      const double late_us = kLateness * times.busy;
+      wire_.correct(wire, std::max(wire_.predict(wire) + more_us - std::clamp(more_us, -late_us, late_us), times.wire_wait), kWireNoise);
+    }
+  }
+  compute_.correct(compute, times.busy);
 }
 
 }  // namespace troupe::schedule

@@ -21,16 +21,21 @@ OverlapMode overlap_mode(std::string_view name);
 class OverlapPolicy {
  public:
   static constexpr std::uint32_t kLeastPart = 32;  // rows; fewer leave a product bound by its weights, which each part reads
-  static constexpr double kLeastGain = 0.03;       // of the step's time: below it is the error of the prediction
-  static constexpr double kFirstGain = 0.1;        // until kFirstSteps have told what the times really are
-  static constexpr int kFirstSteps = 4;
+  static constexpr double kLeastGain = 0.05;       // of the step's time: below it is the error of the prediction
+  static constexpr double kFirstGain = 0.2;        // until kFirstSteps have told what the times really are
+  static constexpr int kFirstSteps = 8;
+  static constexpr int kCutSteps = 64;  // then one is computed at once: only there all of the wire can be seen
 
   explicit OverlapPolicy(OverlapMode mode);
   /// A new group. What is not measured anew stays as it was learned.
   void enter_group(std::uint32_t ranks, const GroupSpeed& speed);
   OverlapChoice choose(std::span<const PlannedRun> runs) const;
-  /// `busy_us`: of a step's time, in which something was computed; `wire_us`: in which any reduce was under way.
-  void observe(std::span<const PlannedRun> runs, std::size_t parts, double busy_us, double wire_us);
+  /// Of a step's time, in us.
+  struct StepTimes {
+    double busy = 0;       // something was computed
+    double wire_wait = 0;  // nothing was, since bytes were missing
+  };
+  void observe(std::span<const PlannedRun> runs, std::span<const std::uint32_t> cuts, const StepTimes& times);
 
   /// Predicted time of the step; no cuts: all rows at once. Simulates both lanes, reduce by reduce.
   double predict_us(std::span<const PlannedRun> runs, std::span<const std::uint32_t> cuts) const;
@@ -45,6 +50,8 @@ class OverlapPolicy {
     double wire_us = 0;                     // of a reduce
   };
   class RowLoads;
+  /// Of reduces with these rows in all.
+  double wire_us(double reduces, double rows) const { return reduces * reduce_us_ + rows * row_wire_us_; }
   /// One of `parts`.
   Part part_of(const StepLoad& load, std::size_t parts) const;
   double predict_us(const RowLoads& loads, std::span<const std::uint32_t> cuts, double slowness) const;
@@ -54,9 +61,10 @@ class OverlapPolicy {
   OverlapMode mode_;
   bool together_ = false;  // more than one rank
   std::uint32_t reduces_ = 0;
-  int steps_ = 0;         // with a prompt, since the ranks met
-  LinearFit<6> compute_;  // of StepLoad::terms(), and of the parts behind the first
-  LinearFit<2> wire_;     // of reduces, rows
+  int steps_ = 0, cut_steps_ = 0;           // long enough to be cut: since the ranks met; since one was computed at once
+  LinearFit<6> compute_;                    // of StepLoad::terms(), and of the parts behind the first
+  double reduce_us_ = 1, row_wire_us_ = 1;  // as measured when the ranks met: of a reduce of no rows; of a row in all reduces
+  LinearFit<1> wire_{{1}};                  // how much longer it takes than that
 };
 
 }  // namespace troupe::schedule
