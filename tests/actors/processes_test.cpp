@@ -164,6 +164,22 @@ TEST_CASE("a process that ends before it has joined is started again, later each
   CHECK(company.fatal == 3);
 }
 
+TEST_CASE("a shard that ends in order is no loss, until its process has ended", "[actors][processes]") {
+  ProcessStage stage;
+  auto& company = stage.company;
+  const auto incarnation = company.started.at(1).second;
+  stage.join_all();
+  REQUIRE(company.ready);
+  caf::anon_send_exit(stage.shards[1], caf::exit_reason::user_shutdown);
+  company.advance(milliseconds{500});
+  CHECK(company.started.empty());
+  CHECK(company.metric("troupe:epoch_restarts_total") == 0);
+  company.company->tell_rank_ended(1, incarnation, "exit code 0");
+  company.advance(milliseconds{500});
+  CHECK(company.started.size() == 1);
+  CHECK(company.metric("troupe:epoch_restarts_total") == 1);
+}
+
 TEST_CASE("a process that does not join in time is replaced, and comes too late", "[actors][processes]") {
   ProcessStage stage(1);
   auto& company = stage.company;
