@@ -21,9 +21,9 @@ double ttft(const TpFigures& figures, const std::string& key) {
   return found == figures.by_server.end() ? 0 : median(found->second.ttft_s);
 }
 
-/// What the overlap has gained of what it could gain at most.
 constexpr double kLeastSaving = 0.05;  // of plain TTFT, by an ideal schedule
 
+/// What the overlap has gained of what it could gain at most.
 double share_of_bound(const TpFigures& figures) {
   const double plain = ttft(figures, "int8_plain");
   return over(plain - ttft(figures, "int8_iso"), plain - figures.iso_bound_s);
