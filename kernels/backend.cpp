@@ -73,6 +73,7 @@ void Backend::swiglu_linear(Rows gate_up, const Weight& weight, Rows y, Output o
 }
 
 void Backend::encode(Rows, WireFormat, std::span<std::byte>) { throw std::logic_error("this backend has no wire formats"); }
+void Backend::encode_carrying(Rows, Rows, WireFormat, std::span<std::byte>) { throw std::logic_error("this backend has no wire formats"); }
 void Backend::decode_sum(std::span<const std::span<const std::byte>>, WireFormat, Rows, Output) {
   throw std::logic_error("this backend has no wire formats");
 }

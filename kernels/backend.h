@@ -201,6 +201,8 @@ class Backend {
   virtual void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) = 0;
   /// to = the rows as they travel, x.count * wire_row_bytes(format, x.width) bytes. A group with a value that is not finite decodes to NaN.
   virtual void encode(Rows x, WireFormat format, std::span<std::byte> to);
+  /// x += loss, and to = x as it travels; then loss = x - what the bytes decode to. x and loss are of one shape and lie apart.
+  virtual void encode_carrying(Rows x, Rows loss, WireFormat format, std::span<std::byte> to);
   /// y = sum, or y += sum by one more addition, where sum = parts[0] + parts[1] + ... decoded, in fp32, in this order. Each part holds
   /// y.count rows.
   virtual void decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output);

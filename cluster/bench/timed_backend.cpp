@@ -123,6 +123,9 @@ void TimedBackend::sample(std::span<const kernels::SampleRequest> requests, std:
 void TimedBackend::encode(Rows x, kernels::WireFormat format, std::span<std::byte> to) {
   timed(Op::kOther, [&] { inner_->encode(x, format, to); });
 }
+void TimedBackend::encode_carrying(Rows x, Rows loss, kernels::WireFormat format, std::span<std::byte> to) {
+  timed(Op::kOther, [&] { inner_->encode_carrying(x, loss, format, to); });
+}
 void TimedBackend::decode_sum(std::span<const std::span<const std::byte>> parts, kernels::WireFormat format, Rows y,
                               kernels::Output output) {
   timed(Op::kAdd, [&] { inner_->decode_sum(parts, format, y, output); });

@@ -62,6 +62,7 @@ class TimedBackend final : public kernels::Backend {
                  std::size_t layer, kernels::Rows out) override;
   void sample(std::span<const kernels::SampleRequest> requests, std::span<kernels::SampleResult> results) override;
   void encode(kernels::Rows x, kernels::WireFormat format, std::span<std::byte> to) override;
+  void encode_carrying(kernels::Rows x, kernels::Rows loss, kernels::WireFormat format, std::span<std::byte> to) override;
   void decode_sum(std::span<const std::span<const std::byte>> parts, kernels::WireFormat format, kernels::Rows y,
                   kernels::Output output) override;
   void add_bias(kernels::Rows x, const float* bias) override;

@@ -146,6 +146,25 @@ void CpuBackend::encode(Rows x, WireFormat format, std::span<std::byte> to) {
   for_rows(x.count, x.width, [&](std::size_t i) { codec.encode(x.row(i), static_cast<int>(x.width), bytes + i * row_bytes); });
 }
 
+// Row by row, so that what one pass leaves in the cache the next one finds there. Plain loops: each value is one addition or subtraction.
+void CpuBackend::encode_carrying(Rows x, Rows loss, WireFormat format, std::span<std::byte> to) {
+  const WireCodec& codec = codec_of(kernels_.wire, format);
+  const std::size_t row_bytes = wire_row_bytes(format, x.width);
+  require(loss.count == x.count && loss.width == x.width, "encode_carrying: rows of the loss");
+  require(to.size() == x.count * row_bytes && lies_on_words(to.data()), "encode_carrying: room for the rows");
+  auto* bytes = reinterpret_cast<std::uint8_t*>(to.data());
+  for_rows(x.count, 3 * x.width, [&](std::size_t i) {
+    float* const row = x.row(i);
+    float* const lost = loss.row(i);
+    std::uint8_t* const encoded = bytes + i * row_bytes;
+    for (std::size_t j = 0; j < x.width; ++j) row[j] += lost[j];
+    codec.encode(row, static_cast<int>(x.width), encoded);
+    const std::uint8_t* const part = encoded;
+    codec.decode_sum(&part, 1, 0, static_cast<int>(x.width), lost, false);
+    for (std::size_t j = 0; j < x.width; ++j) lost[j] = row[j] - lost[j];
+  });
+}
+
 void CpuBackend::decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output) {
   const WireCodec& codec = codec_of(kernels_.wire, format);
   const std::size_t row_bytes = wire_row_bytes(format, y.width);

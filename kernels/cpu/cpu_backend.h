@@ -62,6 +62,7 @@ class CpuBackend final : public Backend {
                  Rows out) override;
   void sample(std::span<const SampleRequest> requests, std::span<SampleResult> results) override;
   void encode(Rows x, WireFormat format, std::span<std::byte> to) override;
+  void encode_carrying(Rows x, Rows loss, WireFormat format, std::span<std::byte> to) override;
   void decode_sum(std::span<const std::span<const std::byte>> parts, WireFormat format, Rows y, Output output) override;
   void add_bias(Rows x, const float* bias) override;
   void set_poll(std::function<void()> poll) override { poll_.set(std::move(poll)); }

@@ -69,12 +69,12 @@ Collective::Collective(std::unique_ptr<Transport> transport, kernels::Backend& b
 Collective::~Collective() = default;
 const CollectiveOptions& Collective::options() const { return state_->options_; }
 
-void Collective::start_reduce(std::size_t reduce, Rows addend) {
+void Collective::start_reduce(std::size_t reduce, Rows addend, Carry carry) {
   TROUPE_CHECK(reduce < kReduces && !state_->reduces_[reduce].under_way());
   Reduce& started = state_->reduces_[reduce];
   state_->advance();
   if (!started.sent()) state_->until([&] { return started.sent(); });
-  started.start(addend);
+  started.start(addend, carry);
   state_->advance();
 }
 

@@ -31,6 +31,14 @@ struct CollectiveOptions {
   unsigned spin_us = 100;
 };
 
+/// Whether a reduce takes up what the codec lost of the rows of the one before (error feedback: Seide et al., Interspeech 2014). Each
+/// rank adds the loss of its addend to its next addend, and who rounds a sum adds its loss to the next sum, so that a residual stream lacks
+/// what the last addends lost, not what all layers did. Only codecs with scales carry; fp32 and bf16 have next to nothing to carry.
+enum class Carry : std::uint8_t {
+  kNothing,
+  kLoss,  // of the last reduce of this number, which had the same rows
+};
+
 /// When a reduce was under way on this rank.
 struct WireSpan {
   std::chrono::steady_clock::time_point begin, end;  // first byte offered, last byte arrived
@@ -50,10 +58,10 @@ class Collective {
 
   /// Reduces that may be under way at once.
   static constexpr std::size_t kReduces = kReduceChannels;
-  /// Encodes the addend and begins to send it; the rows may be overwritten at once. `reduce` < kReduces must not be under way. No rows:
+  /// Encodes the addend, overwrites it and begins to send it. `reduce` < kReduces must not be under way. No rows:
   /// the ranks only meet. With one tensor rank nothing is sent; the addend still passes the codec. Waits, and throws as finish_reduce()
   /// does, only while bytes of the last reduce of this number have not left.
-  void start_reduce(std::size_t reduce, kernels::Rows addend);
+  void start_reduce(std::size_t reduce, kernels::Rows addend, Carry carry = Carry::kNothing);
   /// Waits; y = sum over ranks, or y += sum by one addition. Throws Interrupted, PeerLost.
   void finish_reduce(std::size_t reduce, kernels::Rows y, kernels::Output output);
   /// Advances what is under way; for Backend::set_poll. Does not throw: a lost peer shows at the next call that may. It never calls the

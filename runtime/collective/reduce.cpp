@@ -41,15 +41,27 @@ void Reduce::for_peers(Visit visit) {
 
 bool Reduce::sent() const { return all_done(addends_out_) && all_done(sums_out_); }
 
-void Reduce::start(Rows addend) {
+void Reduce::encode(Rows rows, std::vector<float>& loss, std::span<std::byte> to) {
+  if (has_scales())
+    backend_.encode_carrying(rows, {loss.data(), rows.count, rows.width, rows.width}, format_, to);
+  else
+    backend_.encode(rows, format_, to);
+}
+
+void Reduce::start(Rows addend, Carry carry) {
   TROUPE_CHECK(!under_way_ && sent());
   rows_ = addend.count;
   width_ = addend.width;
   row_bytes_ = kernels::wire_row_bytes(format_, width_);
   under_way_ = true;
   summed_ = false;
+  if (has_scales() && carry == Carry::kNothing) {
+    addend_loss_.assign(rows_ * width_, 0.0F);
+    sum_loss_.assign(two_steps_ ? rows_of(me_) * width_ : 0, 0.0F);
+  }
+  TROUPE_CHECK(!has_scales() || addend_loss_.size() == rows_ * width_);
   const std::span<std::byte> own = own_.of(rows_ * row_bytes_);
-  if (rows_ != 0) backend_.encode(addend, format_, own);
+  if (rows_ != 0) encode(addend, addend_loss_, own);
   begin_ = std::chrono::steady_clock::now();
   const std::span<std::byte> sum = sum_.of(two_steps_ ? own.size() : 0);
   for_peers([&](std::size_t peer, std::size_t rank) {
@@ -72,7 +84,7 @@ void Reduce::advance() {
     if (summed_rows_.size() < rows * width_) summed_rows_.resize(rows * width_);
     const Rows summed{summed_rows_.data(), rows, width_, width_};
     backend_.decode_sum(parts, format_, summed, Output::kStore);
-    backend_.encode(summed, format_, part);
+    encode(summed, sum_loss_, part);
   }
   for_peers([&](std::size_t peer, std::size_t rank) { transport_.send(rank, channel_, part, sums_out_[peer]); });
   summed_ = true;

@@ -20,7 +20,8 @@ class Reduce {
   bool under_way() const { return under_way_; }
   /// The last one's bytes have left, so start() may come.
   bool sent() const;
-  void start(kernels::Rows addend);
+  /// The addend is overwritten.
+  void start(kernels::Rows addend, Carry carry);
   /// Of more than two ranks: adds up the own rows and sends them once all addends are there. Calls the backend.
   void advance();
   bool arrived() const;
@@ -33,6 +34,8 @@ class Reduce {
   std::span<std::byte> part_of(std::span<std::byte> all, std::size_t tensor_rank) const;
   template <class Visit>
   void for_peers(Visit visit);
+  bool has_scales() const { return format_ != kernels::WireFormat::kFp32 && format_ != kernels::WireFormat::kBf16; }
+  void encode(kernels::Rows rows, std::vector<float>& loss, std::span<std::byte> to);
   bool all_done(const std::vector<Transfer>& transfers) const;
 
   Transport& transport_;
@@ -48,6 +51,7 @@ class Reduce {
   WireBuffer own_, sum_;
   std::vector<WireBuffer> addends_;                 // by tensor rank; in two steps for the own rows only
   std::vector<float> summed_rows_;                  // the own rows before they are encoded
+  std::vector<float> addend_loss_, sum_loss_;       // of the last reduce: all rows, the own rows; used where has_scales()
   std::vector<Transfer> addends_out_, addends_in_;  // by tensor rank
   std::vector<Transfer> sums_out_, sums_in_;
 };

@@ -70,7 +70,9 @@ void SegmentRunner::run_segment(Part& part, std::size_t segment, kernels::KvCach
   if (reduces()) {
     const kernels::Rows addend = addend_.rows(part.hidden.count);
     model_.run_segment(segment, chunk, input, kv, addend, kernels::Output::kStore);
-    collective_->start_reduce(part.index, addend);
+    // Rows that narrow have other owners from here on, who do not know what the sums lost: there the chain begins anew.
+    const bool begins = segment == 0 || narrows;
+    collective_->start_reduce(part.index, addend, begins ? collective::Carry::kNothing : collective::Carry::kLoss);
     part.reducing = true;
     if (trace_ != nullptr) reduced_.push_back(name_of(segment, part));
   } else {

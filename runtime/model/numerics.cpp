@@ -6,7 +6,7 @@ namespace troupe::model {
 namespace {
 
 /// Of the arithmetic in kernels/README.md. Raise it with every change that may alter a bit of a result.
-constexpr std::uint64_t kSpecRevision = 1;
+constexpr std::uint64_t kSpecRevision = 2;
 
 }  // namespace
 

@@ -235,6 +235,48 @@ TEST_CASE("decode_sum adds the parts in their order, then to what was there", "[
     }
 }
 
+TEST_CASE("what the bytes fail to hold travels with the next rows", "[wire]") {
+  constexpr std::size_t kRows = 7, kGap = 5, kRounds = 3;
+  const auto reference = test_backend("ref", 1);
+  const std::vector<Engine> all = engines({1, 3});
+  for (const Shape& shape : kShapes)
+    for (const std::size_t width : {1, 17, 100, 576, 1100})
+      for (const Engine& engine : all) {
+        Random random(width);
+        const std::size_t stride = width + kGap, row_bytes = wire_row_bytes(shape.format, width);
+        std::vector<float> lost(kRows * width);
+        OwnedRows loss(kRows, width, stride);
+        std::fill(loss.data.begin(), loss.data.end(), 0.0F);
+        std::size_t wrong = 0;
+        for (std::size_t round = 0; round < kRounds; ++round) {
+          OwnedRows x(kRows, width, stride);
+          x.data = normals(random, x.data.size(), round == 1 ? 100.0F : 1.0F);
+          x.rows.data = x.data.data();
+          std::vector<float> sum = x.data;
+          for (std::size_t r = 0; r < kRows; ++r)
+            for (std::size_t i = 0; i < width; ++i) sum[r * stride + i] += lost[r * width + i];
+          std::vector<std::byte> bytes(kRows * row_bytes);
+          engine.backend->encode_carrying(x.rows, loss.rows, shape.format, bytes);
+          wrong += x.data != sum;
+          for (std::size_t r = 0; r < kRows; ++r) {
+            const std::vector<float> row(sum.begin() + static_cast<std::ptrdiff_t>(r * stride),
+                                         sum.begin() + static_cast<std::ptrdiff_t>(r * stride + width));
+            const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(r * row_bytes);
+            const std::vector<std::byte> encoded(from, from + static_cast<std::ptrdiff_t>(row_bytes));
+            wrong += encoded != reference_encode(shape, row);
+            const std::vector<float> value = decode(*reference, shape, encoded, width);
+            for (std::size_t i = 0; i < width; ++i) {
+              lost[r * width + i] = row[i] - value[i];
+              wrong += loss.data[r * stride + i] != lost[r * width + i];
+            }
+            for (std::size_t i = width; i < stride; ++i) wrong += loss.data[r * stride + i] != 0;
+          }
+        }
+        CAPTURE(engine.isa, engine.threads, static_cast<int>(shape.format), width);
+        CHECK(wrong == 0);
+      }
+}
+
 TEST_CASE("wire rows of a wrong size are refused", "[wire]") {
   const auto backend = test_backend("", 1);
   OwnedRows x(2, 33);
@@ -244,6 +286,10 @@ TEST_CASE("wire rows of a wrong size are refused", "[wire]") {
     CHECK_NOTHROW(backend->encode(x.rows, shape.format, right));
     CHECK_THROWS_AS(backend->encode(x.rows, shape.format, right.first(right.size() - 4)), std::invalid_argument);
     CHECK_THROWS_AS(backend->encode(x.rows, shape.format, std::span(bytes).subspan(1, right.size())), std::invalid_argument);
+    OwnedRows loss(2, 33), narrow(2, 32);
+    CHECK_NOTHROW(backend->encode_carrying(x.rows, loss.rows, shape.format, right));
+    CHECK_THROWS_AS(backend->encode_carrying(x.rows, loss.rows, shape.format, right.first(right.size() - 4)), std::invalid_argument);
+    CHECK_THROWS_AS(backend->encode_carrying(x.rows, narrow.rows, shape.format, right), std::invalid_argument);
     const std::span<const std::byte> parts[] = {right, right.first(right.size() - 4)};
     CHECK_THROWS_AS(backend->decode_sum(parts, shape.format, x.rows, Output::kStore), std::invalid_argument);
     CHECK_THROWS_AS(backend->decode_sum({}, shape.format, x.rows, Output::kStore), std::invalid_argument);

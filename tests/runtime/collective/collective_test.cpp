@@ -160,6 +160,44 @@ TEST_CASE("the error of a reduce is bounded by the scales of its groups") {
   CHECK(beyond == 0);
 }
 
+TEST_CASE("losses that are carried on do not add up over reduces, wherever rows are cut") {
+  constexpr std::size_t kLayers = 40;
+  const std::size_t ranks = GENERATE(1u, 2u, 3u, 4u);
+  const WireFormat format = GENERATE(WireFormat::kInt8Group128, WireFormat::kInt8Group32, WireFormat::kInt4Group32);
+  CAPTURE(ranks, codec_name(format));
+  const auto addend_of = [](std::size_t layer, std::size_t rank) { return addend(10 * layer + rank, kRows, kWidth); };
+  Matrix exact{kRows, kWidth};
+  for (std::size_t layer = 0; layer < kLayers; ++layer)
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const Matrix one = addend_of(layer, rank);
+      for (std::size_t i = 0; i < one.values.size(); ++i) exact.values[i] += one.values[i];
+    }
+  /// Of a stream to which all layers add, in two parts; root mean square.
+  const auto error = [&](Carry carry, std::size_t split) {
+    double squares = 0;
+    std::vector<Matrix> streams(ranks, Matrix{kRows, kWidth});
+    run(ranks, 1, format, [&](Collective& collective, const base::ShardPlace& place) {
+      Matrix& stream = streams[place.rank];
+      for (std::size_t layer = 0; layer < kLayers; ++layer) {
+        Matrix mine = addend_of(layer, place.rank);
+        const Carry now = layer == 0 ? Carry::kNothing : carry;
+        collective.start_reduce(0, mine.part(0, split), now);
+        collective.start_reduce(1, mine.part(split, kRows - split), now);
+        collective.finish_reduce(0, stream.part(0, split), Output::kAdd);
+        collective.finish_reduce(1, stream.part(split, kRows - split), Output::kAdd);
+      }
+    });
+    for (const Matrix& stream : streams) CHECK(same_bits(stream, streams[0]));
+    for (std::size_t i = 0; i < exact.values.size(); ++i) squares += std::pow(streams[0].values[i] - exact.values[i], 2);
+    return std::pair(std::sqrt(squares / static_cast<double>(exact.values.size())), streams[0]);
+  };
+  const auto [carried, whole] = error(Carry::kLoss, kRows);
+  const double added_up = error(Carry::kNothing, kRows).first;
+  CAPTURE(carried, added_up);
+  CHECK(carried < added_up / 3);  // sqrt(kLayers) is 6.3, and the last loss is a bit larger than the others
+  for (const std::size_t split : {0u, 1u, 6u}) CHECK(same_bits(error(Carry::kLoss, split).second, whole));
+}
+
 TEST_CASE("what is not a number on one rank is none on any") {
   const std::size_t ranks = GENERATE(2u, 3u);
   const WireFormat format = GENERATE(WireFormat::kFp32, WireFormat::kBf16, WireFormat::kInt8Group128);
