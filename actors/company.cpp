@@ -151,6 +151,9 @@ Company::Company(caf::actor_system& system, CompanySpec spec) : state_(std::make
 Company::~Company() {
   caf::anon_send_exit(state_->node_supervisor, caf::exit_reason::user_shutdown);
   state_->node_supervisor = {};
+  // A rank's process ends with the door, and to a supervisor that still lives it would be lost.
+  if (const auto supervisor = find(Role::REPLICA_SUPERVISOR, state_->replica))
+    caf::anon_send_exit(supervisor, caf::exit_reason::user_shutdown);
   if (state_->door) caf::anon_send_exit(state_->door, caf::exit_reason::user_shutdown);
   state_->door = {};
   state_->context->registry->clear();

@@ -249,8 +249,6 @@ class ReplicaSupervisor final : public ActorBase {
   }
 
   void on_down(const caf::down_msg& down) {
-    // A process that was told to end, as it is when this one ends. If this one does not, its starter has more to say.
-    if (in_processes() && down.reason == caf::exit_reason::user_shutdown) return;
     const auto dead =
         std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.shard && rank.shard.address() == down.source; });
     if (dead != ranks_.end()) lose_rank(static_cast<std::uint16_t>(dead - ranks_.begin()), describe(down.reason));
