@@ -21,8 +21,7 @@ struct ShardDependencies {
   std::shared_ptr<const ActorContext> context;
   std::shared_ptr<Compute> compute;  // of the rank; outlives the actor
   std::function<std::unique_ptr<exec::ShardEngine>()> make_engine;
-  /// Adds to what LoadShard says what this process alone knows (ShardSpec::known_content, cache_in_background); may be
-  /// empty.
+  /// Adds to what LoadShard says what this process alone knows (ShardSpec::known_content, cache_in_background); may be empty.
   std::function<void(exec::ShardSpec&)> complete;
 };
 caf::actor spawn_shard(caf::actor_system& system, ShardDependencies dependencies);
