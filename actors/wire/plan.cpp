@@ -105,6 +105,7 @@ Message<messages::ForwardResult> encode(const plan::ForwardResult& result) {
     builder.setStep(result.step.value);
     builder.setComputeMicros(result.compute_us);
     builder.setWaitMicros(result.wait_us);
+    builder.setReduceWaitMicros(result.reduce_wait_us);
     builder.setWireMicros(result.wire_us);
     write_list(result.tokens, [&](unsigned n) { return builder.initTokens(n); });
     write_list(result.counts, [&](unsigned n) { return builder.initCounts(n); });
@@ -121,6 +122,7 @@ plan::ForwardResult decode(messages::ForwardResult::Reader result) {
   out.step = StepNumber{result.getStep()};
   out.compute_us = result.getComputeMicros();
   out.wait_us = result.getWaitMicros();
+  out.reduce_wait_us = result.getReduceWaitMicros();
   out.wire_us = result.getWireMicros();
   out.tokens = to_vector<TokenId>(result.getTokens());
   out.counts = to_vector<std::uint8_t>(result.getCounts());

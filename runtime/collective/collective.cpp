@@ -33,8 +33,8 @@ class Collective::State {
   }
 
   template <class Ready>
-  void until(Ready ready) {
-    wait_.until([this] { advance(); }, ready);
+  std::chrono::nanoseconds until(Ready ready) {
+    return wait_.until([this] { advance(); }, ready);
   }
 
   Outbox::Place& place(Outbox& outbox, std::size_t receivers) {
@@ -53,6 +53,7 @@ class Collective::State {
   CollectiveOptions options_;
   kernels::Backend& backend_;
   WireWait wait_;
+  std::chrono::nanoseconds reduces_waited_{0};
   std::vector<WireSpan> spans_;
   std::optional<std::string> lost_;  // what poll() came upon
   // Bytes that travel, then the transport: it goes first.
@@ -73,7 +74,7 @@ void Collective::start_reduce(std::size_t reduce, Rows addend, Carry carry) {
   TROUPE_CHECK(reduce < kReduces && !state_->reduces_[reduce].under_way());
   Reduce& started = state_->reduces_[reduce];
   state_->advance();
-  if (!started.sent()) state_->until([&] { return started.sent(); });
+  if (!started.sent()) state_->reduces_waited_ += state_->until([&] { return started.sent(); });
   started.start(addend, carry);
   state_->advance();
 }
@@ -81,7 +82,7 @@ void Collective::start_reduce(std::size_t reduce, Rows addend, Carry carry) {
 void Collective::finish_reduce(std::size_t reduce, Rows y, Output output) {
   TROUPE_CHECK(reduce < kReduces && state_->reduces_[reduce].under_way());
   Reduce& finished = state_->reduces_[reduce];
-  state_->until([&] { return finished.arrived(); });
+  state_->reduces_waited_ += state_->until([&] { return finished.arrived(); });
   if (const std::optional<WireSpan> span = finished.finish(y, output)) state_->spans_.push_back(*span);
 }
 
@@ -193,7 +194,7 @@ void Collective::set_format(WireFormat format) {
 }
 
 WireTimes Collective::take_times() {
-  WireTimes times{state_->wait_.take_waited(), std::exchange(state_->spans_, {})};
+  WireTimes times{state_->wait_.take_waited(), std::exchange(state_->reduces_waited_, {}), std::exchange(state_->spans_, {})};
   std::sort(times.spans.begin(), times.spans.end(), [](const WireSpan& a, const WireSpan& b) { return a.begin < b.begin; });
   return times;
 }

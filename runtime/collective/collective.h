@@ -46,8 +46,9 @@ struct WireSpan {
 };
 /// Of a step, since take_times().
 struct WireTimes {
-  std::chrono::nanoseconds waited{0};  // inside all calls that wait
-  std::vector<WireSpan> spans;         // one a reduce of several ranks, in order of their starts
+  std::chrono::nanoseconds waited{0};          // inside all calls that wait
+  std::chrono::nanoseconds reduces_waited{0};  // of it, for reduces
+  std::vector<WireSpan> spans;                 // one a reduce of several ranks, in order of their starts
 };
 
 class Collective {
@@ -58,9 +59,9 @@ class Collective {
 
   /// Reduces that may be under way at once.
   static constexpr std::size_t kReduces = kReduceChannels;
-  /// Encodes the addend, overwrites it and begins to send it. `reduce` < kReduces must not be under way. No rows:
-  /// the ranks only meet. With one tensor rank nothing is sent; the addend still passes the codec. Waits, and throws as finish_reduce()
-  /// does, only while bytes of the last reduce of this number have not left.
+  /// Encodes the addend, overwrites it and begins to send it. `reduce` < kReduces must not be under way. No rows: the ranks only meet. With
+  /// one tensor rank nothing is sent; the addend still passes the codec. Waits, and throws as finish_reduce() does, only while bytes of the
+  /// last reduce of this number have not left.
   void start_reduce(std::size_t reduce, kernels::Rows addend, Carry carry = Carry::kNothing);
   /// Waits; y = sum over ranks, or y += sum by one addition. Throws Interrupted, PeerLost.
   void finish_reduce(std::size_t reduce, kernels::Rows y, kernels::Output output);

@@ -13,16 +13,16 @@ class WireWait {
  public:
   WireWait(unsigned spin_us, const std::atomic<bool>& abort) : spin_(spin_us), abort_(abort) {}
 
-  /// Until `ready`; `advance` is called before each look. Throws Interrupted, and what `advance` throws.
+  /// Until `ready`; `advance` is called before each look. How long it took. Throws Interrupted, and what `advance` throws.
   template <class Advance, class Ready>
-  void until(Advance advance, Ready ready) {
+  std::chrono::nanoseconds until(Advance advance, Ready ready) {
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       advance();
       const bool over = ready(), interrupted = abort_;
       const auto waited = std::chrono::steady_clock::now() - begin;
       if (over || interrupted) waited_ += waited;
-      if (over) return;
+      if (over) return waited;
       if (interrupted) throw Interrupted();
       if (waited >= spin_) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }

@@ -122,6 +122,7 @@ class Executor::State {
     result.compute_us = micros(std::chrono::steady_clock::now() - start);
     const collective::WireTimes wire = runner_.end_step(plan.step);
     result.wait_us = micros(wire.waited);
+    result.reduce_wait_us = micros(wire.reduces_waited);
     result.wire_us = micros(under_way(wire.spans));
     return result;
   }

@@ -87,6 +87,7 @@ struct ForwardResult {
   StepNumber step;
   std::uint32_t compute_us = 0;
   std::uint32_t wait_us = 0;         // of compute_us, in which nothing was computed since a peer's bytes were missing
+  std::uint32_t reduce_wait_us = 0;  // of wait_us, those of reduces; the others are of rows and ids from other stages
   std::uint32_t wire_us = 0;         // in which any reduce of the step was under way
   std::vector<TokenId> tokens;       // one a sample (a score's id repeated)
   std::vector<std::uint8_t> counts;  // tokens a sample, with drafts; empty = one each

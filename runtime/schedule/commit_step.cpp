@@ -33,7 +33,7 @@ std::vector<TopLogprobs> split_logprobs(const std::vector<PlannedSample>& sample
 
 OverlapPolicy::StepTimes times_of(const plan::ForwardResult& result) {
   const std::uint32_t waited = std::min(result.wait_us, result.compute_us);
-  return {static_cast<double>(result.compute_us - waited), static_cast<double>(waited)};
+  return {static_cast<double>(result.compute_us - waited), static_cast<double>(std::min(result.reduce_wait_us, waited))};
 }
 
 }  // namespace

@@ -169,16 +169,17 @@ std::vector<std::uint32_t> OverlapPolicy::cuts_of(const RowLoads& loads, std::si
 
 OverlapChoice OverlapPolicy::choose(std::span<const PlannedRun> runs) const {
   if (!together_ || mode_ == OverlapMode::kOff) return {};
-  const RowLoads loads(runs);
-  const double plain_us = std::max(predict_us(loads, {}, 1), 1.0);
   if (mode_ == OverlapMode::kAlways) {
+    const RowLoads loads(runs);
     std::vector<std::uint32_t> cuts = cuts_of(loads, 2, 1, 1);
-    const double share = reduces_ == 0 ? 1.0 : std::min(predict_us(loads, cuts, 1) / plain_us, 1.0);
+    const double share = reduces_ == 0 ? 1.0 : std::min(predict_us(loads, cuts, 1) / std::max(predict_us(loads, {}, 1), 1.0), 1.0);
     return {std::move(cuts), share};
   }
   // Rows of streams alone are bound by weights: each part would read them anew.
   const bool prefill = std::any_of(runs.begin(), runs.end(), [](const PlannedRun& run) { return !run.decode; });
   if (reduces_ == 0 || !prefill || cut_steps_ >= kCutSteps) return {};
+  const RowLoads loads(runs);
+  const double plain_us = std::max(predict_us(loads, {}, 1), 1.0);
   OverlapChoice best;
   double least_us = std::numeric_limits<double>::infinity();
   for (std::size_t parts = 2; parts <= std::min<std::size_t>(plan::kMostParts, loads.rows() / kLeastPart); ++parts)

@@ -33,15 +33,14 @@ class OverlapPolicy {
   /// Of a step's time, in us.
   struct StepTimes {
     double busy = 0;       // something was computed
-    double wire_wait = 0;  // nothing was, since bytes were missing
+    double wire_wait = 0;  // nothing was, since bytes of a reduce were missing
   };
   void observe(std::span<const PlannedRun> runs, std::span<const std::uint32_t> cuts, const StepTimes& times);
 
   /// Predicted time of the step; no cuts: all rows at once. Simulates both lanes, reduce by reduce.
   double predict_us(std::span<const PlannedRun> runs, std::span<const std::uint32_t> cuts) const;
   /// Cuts that leave each part `growth` times as much to compute as the one before it. 1: later parts have fewer rows, since they attend to
-  /// more. None has fewer than `least_part` rows;
-  /// fewer parts than asked for where there are too few.
+  /// more. None has fewer than `least_part` rows; fewer parts than asked for where there are too few.
   std::vector<std::uint32_t> cuts_of(std::span<const PlannedRun> runs, std::size_t parts, double growth, std::uint32_t least_part) const;
 
  private:

@@ -119,6 +119,24 @@ TEST_CASE("a reduce is the sum of its definition, bit for bit on all ranks") {
   });
 }
 
+TEST_CASE("waiting for the rows of another stage is no waiting for a reduce") {
+  run(1, 2, WireFormat::kInt8Group128, [](Collective& collective, const base::ShardPlace& place) {
+    Matrix rows = addend(place.rank, kRows, kWidth);
+    collective.start_reduce(0, rows.all());
+    collective.finish_reduce(0, rows.all(), Output::kStore);
+    collective.take_times();
+    if (place.rank == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      collective.send_rows(rows.all());
+      return;
+    }
+    collective.receive_rows(rows.all());
+    const WireTimes times = collective.take_times();
+    need(times.waited.count() > 0, "waited for the rows");
+    need(times.reduces_waited.count() == 0, "waited for no reduce");
+  });
+}
+
 TEST_CASE("the error of a reduce is bounded by the scales of its groups") {
   const std::size_t ranks = GENERATE(2u, 3u);
   const auto [format, group, levels] = GENERATE(table<WireFormat, std::size_t, float>({{WireFormat::kInt8Group128, 128, 127.0F},

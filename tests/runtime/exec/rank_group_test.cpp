@@ -147,6 +147,8 @@ TEST_CASE("Ranks meet, agree, run, leave and meet again", "[rank_group]") {
   REQUIRE(wanted.tokens.size() == 1);
   CHECK(wanted.wire_us <= wanted.compute_us);
   CHECK(wanted.wait_us <= wanted.compute_us);
+  CHECK(wanted.reduce_wait_us > 0);
+  CHECK(wanted.reduce_wait_us <= wanted.wait_us);
   for (std::uint32_t epoch = 2; epoch < 5; ++epoch) {
     engines.leave();
     CHECK(engines.rank(0).data_address() != engines.rank(1).data_address());

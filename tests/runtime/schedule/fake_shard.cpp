@@ -227,13 +227,13 @@ void FakeShard::take_time(const plan::ForwardPlan& plan, plan::ForwardResult& re
   const std::uint32_t compute = step_us + row_us * rows;
   result.wire_us = wire_row_us * rows;
   result.compute_us = compute + result.wire_us;
-  result.wait_us = result.wire_us;
+  result.wait_us = result.reduce_wait_us = result.wire_us;
   if (plan.cuts.empty()) return;
   const auto cuts = static_cast<std::uint32_t>(plan.cuts.size());
   // Each reads the weights; with a tenth of the shorter lane for their beginning and end.
   const std::uint32_t parts = compute * (100 + 2 * cuts) / 100 + step_us * cuts;
   result.compute_us = std::max(parts, result.wire_us) + std::min(parts, result.wire_us) / 10;
-  result.wait_us = result.compute_us - parts;
+  result.wait_us = result.reduce_wait_us = result.compute_us - parts;
 }
 
 plan::ForwardResult FakeShard::run_next() {

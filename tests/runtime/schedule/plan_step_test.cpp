@@ -14,8 +14,9 @@ struct Pair {
   ReplicaHarness harness;
   std::uint64_t last = 0;
 
-  Pair(std::uint32_t wire_us, const std::string& overlap) : harness(options(overlap)) {
+  Pair(std::uint32_t wire_us, const std::string& overlap, std::uint32_t stages = 1) : harness(options(overlap)) {
     harness.tensor_ranks = 2;
+    harness.stages = stages;
     harness.shard().step_us = 3000;
     harness.shard().row_us = 200;
     harness.shard().wire_row_us = wire_us;
@@ -94,6 +95,13 @@ TEST_CASE("streams do not stall while an overlapped prompt comes in, and its chu
     CHECK(pair.harness.scheduler().stats().stall_overruns == 0);
   }
   CHECK(longest[1] > longest[0] * 5 / 4);
+}
+
+TEST_CASE("waiting for another stage does not make the wire between tensor ranks slow") {
+  Pair pair(3, "auto", 4);
+  for (int i = 0; i < 20; ++i) pair.run_prompt(90);  // one plan each: the last stage waits for the others
+  CHECK(pair.harness.scheduler().stats().wait_us > 5 * pair.harness.scheduler().stats().wire_us);
+  CHECK(pair.harness.scheduler().stats().overlapped_steps == 0);
 }
 
 }  // namespace troupe::schedule::test
